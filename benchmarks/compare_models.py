@@ -1,10 +1,10 @@
-"""Trains every variant of ``compare_models.toml`` with several seeds and prints the test scores side by side.
+"""Train every variant of ``compare_models.toml`` with several seeds and print the test scores.
 
     python benchmarks/compare_models.py --data LEVIR-CC --output runs/compare
 
 All variants share trunk, decoder, data, schedule and the choice of the checkpoint on the validation split.
-The test split is read once per finished run. Runs that are finished in the output folder are not repeated,
-nor are those whose lines a call on the same data wrote to the ``runs.jsonl`` that ``--earlier`` names.
+The test split is read once per finished run. Finished runs in the output folder are not repeated, nor those
+in the ``runs.jsonl`` of an ``--earlier`` call on the same data.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from rscc.evaluation.markdown import table
 from rscc.evaluation.papers import search_name
-from rscc.markdown import table
 
 HERE = Path(__file__).resolve().parent
 METRICS = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge_l": "ROUGE-L", "cider": "CIDEr"}
@@ -30,7 +30,7 @@ Run = tuple[str, int]
 
 
 def read_variants(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
-    """Return the title and the whole config, as plain values, of every variant by name."""
+    """Return title and config, as plain values, of every variant by name."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     titles: dict[str, str] = {}
     configs: dict[str, dict[str, Any]] = {}
@@ -43,9 +43,9 @@ def read_variants(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]
 
 def train_one(name: str, seed: int, arguments: argparse.Namespace) -> None:
     """Train one variant with one seed, in this process."""
-    from rscc.config import config_from_dict
-    from rscc.training.run import train_model
-    from rscc.training.start import RunPaths
+    from rscc.configs import config_from_dict
+    from rscc.training.train_model import train_model
+    from rscc.training.training_run import RunPaths
 
     _, configs = read_variants(arguments.variants)
     values = configs[name]
@@ -61,7 +61,7 @@ def train_one(name: str, seed: int, arguments: argparse.Namespace) -> None:
 
 
 def run_folder(output: Path, name: str, seed: int) -> Path:
-    """Return where one run lies."""
+    """Return the folder of one run."""
     return output / f"{name}-{seed}"
 
 
@@ -71,7 +71,7 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     from rscc.data.benchmarks.levir_cc import LevirCC
     from rscc.evaluation.metrics import CaptionScorer
     from rscc.evaluation.predictions import PairPrediction
-    from rscc.evaluation.run import score_predictions
+    from rscc.evaluation.scoring import score_predictions
     from rscc.model_folder import load_model, open_model_folder
     from rscc.training.validation import encoded_batches
 
@@ -94,7 +94,7 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
 
 
 def scored(path: Path, beams: int) -> bool:
-    """Return whether a run's captions were scored, searched for with as many beams."""
+    """Return whether a run was scored with as many beams."""
     scores = path / "scores.json"
     return scores.is_file() and json.loads(scores.read_text(encoding="utf-8"))["all"].get("beams") == beams
 
@@ -122,7 +122,7 @@ def run_line(name: str, seed: int, output: Path) -> dict[str, Any]:
 
 
 def earlier_lines(path: Path | None, beams: int) -> dict[Run, dict[str, Any]]:
-    """Return the lines of an earlier call's ``runs.jsonl`` by variant and seed: those with as many beams."""
+    """Return the lines of an earlier ``runs.jsonl`` with as many beams, by variant and seed."""
     if path is None:
         return {}
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -152,7 +152,7 @@ def spread(values: Sequence[float]) -> str:
 
 
 def main() -> None:
-    """Train what is not trained yet, score what is not scored yet, print the table."""
+    """Train and score what is missing; print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -190,7 +190,7 @@ def main() -> None:
 
 
 def start(job: tuple[str, int], arguments: argparse.Namespace) -> int:
-    """Train one run in a process of its own and return its exit code."""
+    """Train one run in a new process; return its exit code."""
     name, seed = job
     log = arguments.output / f"{name}-{seed}.log"
     command = [sys.executable, __file__, "--one", name, str(seed)]

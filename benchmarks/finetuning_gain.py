@@ -1,20 +1,19 @@
-"""What fine-tuning gains on places that the start never saw: 40, 100 and 400 pairs, three seeds.
+"""Measure the gain of fine-tuning on unseen places with 40, 100 and 400 pairs and three seeds.
 
     python benchmarks/finetuning_gain.py --data DATA/levir_cc --output runs/gain
     python benchmarks/finetuning_gain.py --data DATA/levir_cc --output runs/kinds --kinds
     python benchmarks/finetuning_gain.py --data DATA/levir_cc --model rscc-base --device cuda --jobs 9
 
-The places (tiles) of the training and validation pairs are dealt once: some are for the last test, some
-to learn from, and the start (trunk and change head of ``--model``, rscc-small by default) learns captions and
-facts of all others. Pairs are drawn place by place, and ``rscc train --from START`` gets them as a user's
-folder: without a validation split, with everything as it is by default. What it delivers is compared with the
-start on the pairs of the last test whose captions are surest; the interval is of the gain, over the pairs.
-Trunk and change head saw the masks of most places, the start the captions of none of these. Finished
-trainings are not repeated.
+The places (tiles) of the training and validation pairs are split once: test places, places to tune on, and
+the others, from which the start (trunk and change head of ``--model``) learns captions and facts. Pairs are
+drawn place by place and given to ``rscc train --from START`` as a user's folder: no validation split,
+default options. The result is compared with the start on the test pairs with the most reliable captions;
+the interval is that of the gain over the pairs. Trunk and change head saw the masks of most places, the
+start no captions of these. Finished trainings are not repeated.
 
-Dealt by chance, all places are of one region and kind, and the start knows what they look like. With
-``--kinds`` the places of the last test and those to learn from look alike and unlike all others: of four
-clusters of places, by what rscc-small's trunk sees of them on average, the smallest one with enough pairs.
+A random split has places of one region and kind, which the start knows. With ``--kinds`` the test and tuning
+places differ from all others: they are the smallest sufficient one of four clusters of places, by the mean
+features of rscc-small's trunk.
 """
 
 from __future__ import annotations
@@ -30,38 +29,45 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from cross_validation import ANNOTATIONS, SUREST, place_of
 from scipy.cluster.vq import kmeans2
 
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.caches import pooled_features
 from rscc.data.pairs import PairRecord, truly_changed
+from rscc.data.trunk_maps import pooled_features
 from rscc.evaluation.bootstrap import Resamples, percentile_interval
-from rscc.evaluation.run import score_model
-from rscc.markdown import table
+from rscc.evaluation.evaluate import score_model
+from rscc.evaluation.markdown import table
 from rscc.model_folder import find_model, load_model, open_model_folder, save_model_folder
 
+ANNOTATIONS = "LevirCCcaptions.json"
+SUREST = "pattern"
+"""Value of ``trust`` of the pairs with the most reliable captions."""
 SIZES, SEEDS = (40, 100, 400), (1, 2, 3)
 STARTS = {
     "rscc-small": ("--config", "rscc_small"),
     "rscc-base": ("--config", "rscc_base_backwards", "--epochs", 12),
 }
-"""How the start of each trunk learns; that of rscc-base does not align words, which needs a text encoder."""
+"""Training of the start by trunk; that of rscc-base aligns no words, which would need a text encoder."""
 KINDS = 4
 FOR_TEST, FOR_TUNING = 150, 480
-"""Pairs of the places that are for the last test, and of those that are learnt from, at least."""
+"""Least number of pairs of the test places, and of the places to tune on."""
 Entries = Sequence[dict[str, Any]]
 Scores = dict[str, tuple[float, list[float]]]
 
 
+def place_of(entry: dict[str, Any]) -> str:
+    """Return the tile that a pair was cut from, or its own name if that is unknown."""
+    return str((entry.get("levir_cd") or {}).get("image") or entry["filename"])
+
+
 def dealt(entries: Entries) -> tuple[set[str], set[str]]:
-    """Return the places of the last test, each with some of the surest captions, and those to learn from."""
+    """Return the test places, each with reliable captions, and the places to tune on."""
     test, others = held_out(entries)
     return test, drawn(entries, others, FOR_TUNING)
 
 
 def dealt_by_kind(entries: Entries, data: Path, device: str) -> tuple[set[str], set[str]]:
-    """Return the same of places that are of one kind, of which the start shall know none."""
+    """Return the same for places of one kind that the start does not know."""
     records = {record.id: record for split in ("train", "val") for record in LevirCC(data, split).records}
     backbone = load_model(open_model_folder(find_model("rscc-small"))).backbone.eval().to(device)
     seen = pooled_features(backbone, [records[entry["filename"]] for entry in entries], size=256, bf16=False)
@@ -77,7 +83,7 @@ def dealt_by_kind(entries: Entries, data: Path, device: str) -> tuple[set[str], 
 
 
 def held_out(entries: Entries) -> tuple[set[str], list[str]]:
-    """Return the places of the last test, and all others in the order in which they are dealt."""
+    """Return the test places, and all others in random order."""
     places = sorted({place_of(entry) for entry in entries})
     surest = {place_of(entry) for entry in entries if entry.get("trust") == SUREST}
     order = [places[i] for i in np.random.default_rng(0).permutation(len(places))]
@@ -86,7 +92,7 @@ def held_out(entries: Entries) -> tuple[set[str], list[str]]:
 
 
 def drawn(entries: Entries, order: Sequence[str], pairs: int) -> set[str]:
-    """Return the first places of an order that have so many pairs together."""
+    """Return the first places of an order that have ``pairs`` pairs together."""
     chosen: set[str] = set()
     while sum(place_of(entry) in chosen for entry in entries) < pairs:
         chosen.add(order[len(chosen)])
@@ -94,7 +100,7 @@ def drawn(entries: Entries, order: Sequence[str], pairs: int) -> set[str]:
 
 
 def write_folder(data: Path, folder: Path, entries: Entries, validation: Collection[str] = ()) -> None:
-    """Write pairs in the layout of the data, images linked; those of some places are the split ``val``."""
+    """Write pairs in the layout of the data, images linked; ``validation`` places are the split ``val``."""
     folder.mkdir(parents=True)
     (folder / "images").symlink_to((data / "images").resolve())
     images = [entry | {"split": "val" if place_of(entry) in validation else "train"} for entry in entries]
@@ -102,7 +108,7 @@ def write_folder(data: Path, folder: Path, entries: Entries, validation: Collect
 
 
 def without_facts(model: str, path: Path) -> Path:
-    """Write a model that tells no facts: those of a shipped one have seen the captions of all places."""
+    """Write a model without fact heads: those of a shipped one have seen the captions of all places."""
     if not path.exists():
         folder = open_model_folder(find_model(model))
         save_model_folder(
@@ -117,7 +123,7 @@ def without_facts(model: str, path: Path) -> Path:
 
 
 def train(output: Path, device: str, *words: object) -> Path:
-    """Run ``rscc train`` unless it is finished, and return the folder of what it delivers."""
+    """Run ``rscc train`` unless it is finished; return the model folder."""
     if not (output / "model" / "model.json").is_file():
         command = [sys.executable, "-m", "rscc", "train", "--output", output, "--overwrite"]
         command += ["--device", device, *words]
@@ -127,7 +133,7 @@ def train(output: Path, device: str, *words: object) -> Path:
 
 
 def delivered(made: Path, start: Path) -> str:
-    """Return in words which model a training gave."""
+    """Return which model a training returned."""
     new, old = (open_model_folder(path).card for path in (made, start))
     if new.weights_sha256 != old.weights_sha256:
         return "the tuned model"

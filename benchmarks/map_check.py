@@ -1,26 +1,26 @@
-"""Does the map of a whole scene hold? Counts and areas of its changes against a true mask, as Markdown.
+"""Compare counts and areas of the changes of whole scenes with a true mask; prints Markdown.
 
     python benchmarks/map_check.py --data LEVIR-CC [--split val] [--model rscc-base] [--pictures FOLDER]
     python benchmarks/map_check.py --scenes SCENE ... [--pictures FOLDER]
 
-With ``--data`` the crops of a split are put together to the scenes that they were cut from; a folder of
+With ``--data`` the crops of a split are joined to the scenes that they were cut from; a folder of
 ``--scenes`` holds ``before.tif``, ``after.tif`` and ``label.tif``, above 0 where a building changed, on one
-grid. Every scene runs through the product with the options that it has by default.
+grid. Every scene is captioned with default options.
 
-A true object is a patch of the mask with at least the area from which outlines are reported. It belongs to
-the change that covers most of it, if that is half of it or more, and is found then. A count is right within
-10 percent or 1 of the true objects that belong to the change. A change is true where at least a fifth of its
-pixels are in the mask; that it is not may also mean that something else than a building changed. New roads
-and clearings that are changes of their own are in no mask: they are read, not counted.
+A true object is a patch of the mask of at least the smallest reported area. It belongs to the change that
+covers most of it, if that is at least half, and is found then. A count is right within 10 percent or 1 of the
+true objects of the change. A change is true if at least a fifth of its pixels are in the mask; otherwise
+something else than a building may have changed. Roads and clearings are in no mask and not counted.
 
-What cannot be counted is read: ``--pictures`` writes both dates around every change with its outlines, named
-by scene and number, and ``changes.csv`` with its sentence and an empty column ``verdict`` beside them.
+For reading, ``--pictures`` writes both dates around every change with its outlines, named by scene and
+number, and ``changes.csv`` with the sentences and an empty column ``verdict``.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,8 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
-from caption_focus import scenes
-from false_change_scenes import write_scene
+from affine import Affine
+from painted_pairs import CRS, GSD, NORTH, WEST
 from PIL import Image, ImageDraw
 from rasterio.features import rasterize
 from rasterio.warp import transform_geom
@@ -38,16 +38,17 @@ from shapely.geometry import mapping
 
 from rscc.captioner import Captioner
 from rscc.evaluation.bootstrap import wilson_interval
-from rscc.markdown import table
-from rscc.shipped import DEFAULT_MODEL
+from rscc.evaluation.markdown import table
+from rscc.folders import DEFAULT_MODEL
 from tiling import describe
 from workflows import Change, SceneOptions, caption_scene
 
 COVERED, TRUE = 0.5, 0.2
 NEAR_SHARE, NEAR_COUNT = 0.1, 1
 AROUND = 40
-"""Pixels around a change that its picture shows."""
+"""Pixels around a change in its picture."""
 LEAST_SIDE = 384
+CROP = 256
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Checked:
-    """One change of a scene beside the truth.
+    """One change of a scene, compared with the truth.
 
     Attributes:
         objects: true objects that belong to it.
@@ -78,7 +79,7 @@ class Checked:
 
     @property
     def is_true(self) -> bool:
-        """Whether something changed there by the mask."""
+        """Whether the mask has a change there."""
         return self.share >= TRUE
 
     @property
@@ -88,13 +89,32 @@ class Checked:
 
 
 def joined_scenes(data: Path, split: str, folder: Path) -> Iterator[Scene]:
-    """Write the scenes of a split into a folder."""
-    for name, before, after, label in scenes(data, split):
+    """Join the native crops of a split to the scenes that they were cut from; write these into a folder."""
+    scenes: dict[str, dict[tuple[int, int], str]] = {}
+    for image in json.loads((data / "LevirCCcaptions.json").read_text(encoding="utf-8"))["images"]:
+        if image["split"] == split and image.get("trust") == "pattern":
+            cut = image["levir_cd"]
+            scenes.setdefault(cut["image"], {})[cut["row"], cut["col"]] = image["filename"]
+    for name, crops in sorted(scenes.items()):
+        side = CROP * (1 + max(max(position) for position in crops))
+        dates = {kind: np.zeros((3, side, side), np.uint8) for kind in ("A", "B", "label")}
+        for (row, col), file in crops.items():
+            window = np.s_[:, row * CROP : (row + 1) * CROP, col * CROP : (col + 1) * CROP]
+            for kind, whole in dates.items():
+                with Image.open(data / "images" / split / kind / file) as crop:
+                    whole[window] = np.asarray(crop.convert("RGB")).transpose(2, 0, 1)
         stem = Path(name).stem
-        paths = [
-            write_scene(folder / f"{stem}_{date}.tif", image) for date, image in (("a", before), ("b", after))
-        ]
-        yield Scene(stem, paths[0], paths[1], label)
+        before, after = (write_scene(folder / f"{stem}_{kind}.tif", dates[kind]) for kind in ("A", "B"))
+        yield Scene(stem, before, after, dates["label"][0] > 127)
+
+
+def write_scene(path: Path, image: np.ndarray) -> Path:
+    """Write (3, H, W) uint8 as a GeoTIFF of 0.5 m and return its path."""
+    options = {"driver": "GTiff", "height": image.shape[1], "width": image.shape[2], "count": 3}
+    options |= {"dtype": "uint8", "crs": CRS, "transform": Affine(GSD, 0, WEST, 0, -GSD, NORTH)}
+    with rasterio.open(path, "w", **options, photometric="RGB") as target:
+        target.write(image)
+    return path
 
 
 def scene_of(folder: Path) -> Scene:
@@ -105,23 +125,23 @@ def scene_of(folder: Path) -> Scene:
 
 
 def check(scene: Scene, changes: Sequence[Change], options: SceneOptions) -> tuple[list[Checked], int]:
-    """Hold the changes of a scene against its truth.
+    """Compare the changes of a scene with its truth.
 
     Returns:
-        The changes, and how many true objects belong to none.
+        The changes, and the number of true objects that belong to none.
     """
     with rasterio.open(scene.before) as source:
         grid, crs = source.transform, source.crs
     gsd = describe(str(scene.before)).gsd
     pixel_m2 = gsd**2
-    numbers = burnt(changes, scene.truth.shape, grid, crs)
+    numbers = rasterized(changes, scene.truth.shape, grid, crs)
     labels, count = ndimage.label(scene.truth)
     sizes = np.bincount(labels.ravel(), minlength=count + 1)
-    # Pixels that each true object (row) shares with each change (column).
+    # Common pixels of each true object (row) and each change (column).
     shared = np.zeros((count + 1, len(changes) + 1), np.int64)
     np.add.at(shared, (labels.ravel(), numbers.ravel()), 1)
     covering = 1 + shared[:, 1:].argmax(1) if changes else np.zeros(count + 1, int)
-    large = sizes * pixel_m2 >= options.least_outline_for(gsd)
+    large = sizes * pixel_m2 >= options.smallest_outline_for(gsd)
     large[0] = False
     found = large & (shared[np.arange(count + 1), covering] >= COVERED * sizes)
     found &= covering > 0
@@ -135,10 +155,10 @@ def check(scene: Scene, changes: Sequence[Change], options: SceneOptions) -> tup
     return checked, int(large.sum() - found.sum())
 
 
-def burnt(
+def rasterized(
     changes: Sequence[Change], shape: tuple[int, ...], grid: rasterio.Affine, crs: rasterio.CRS
 ) -> np.ndarray:
-    """Return (H, W) int32: the number of the change, from 1, that each pixel is in; 0 outside."""
+    """Return (H, W) int32: the number of the change of each pixel, from 1; 0 outside."""
     numbered = [
         (transform_geom("OGC:CRS84", crs, mapping(change.geometry)), number)
         for number, change in enumerate(changes, start=1)
@@ -150,16 +170,8 @@ def burnt(
 
 def report(checked: Sequence[Checked], missed: dict[str, int]) -> str:
     """Return the tables: every change, and all of each scene."""
-    head = (
-        "scene",
-        "id",
-        "count",
-        "true objects",
-        "area, m2",
-        "their area, m2",
-        "in the mask, %",
-        "sentence",
-    )
+    areas = ("area, m2", "their area, m2", "in the mask, %")
+    head = ("scene", "id", "count", "true objects", *areas, "sentence")
     rows = [
         (
             one.scene,
@@ -176,15 +188,8 @@ def report(checked: Sequence[Checked], missed: dict[str, int]) -> str:
     totals = [_total(name, [one for one in checked if one.scene == name], missed[name]) for name in missed]
     if len(missed) > 1:
         totals.append(_total("all", checked, sum(missed.values())))
-    heads = (
-        "scene",
-        "changes",
-        "true, %",
-        "count right, of the true, %",
-        "objects found, %",
-        "counted",
-        "sentences",
-    )
+    right = ("true, %", "count right, of the true, %", "objects found, %")
+    heads = ("scene", "changes", *right, "counted", "sentences")
     return f"{table(head, rows)}\n\n{table(heads, totals)}"
 
 
@@ -203,7 +208,7 @@ def _total(name: str, checked: Sequence[Checked], missed: int) -> tuple[str, ...
 
 
 def share_text(part: int, whole: int) -> str:
-    """Return a share in percent with its interval and both numbers; a dash of none."""
+    """Return a share in percent with its interval and both numbers; a dash for 0 of 0."""
     interval = wilson_interval(part, whole)
     if interval is None:
         return "–"
@@ -212,11 +217,11 @@ def share_text(part: int, whole: int) -> str:
 
 
 def draw(scene: Scene, checked: Sequence[Checked], folder: Path) -> None:
-    """Write a picture of every change: both dates around it, its outlines in the later one."""
+    """Write a picture of every change: both dates around it, and its outlines on the later one."""
     with rasterio.open(scene.before) as one, rasterio.open(scene.after) as two:
         dates = [source.read((1, 2, 3)).transpose(1, 2, 0) for source in (one, two)]
         grid, crs = one.transform, one.crs
-    numbers = burnt([item.change for item in checked], scene.truth.shape, grid, crs)
+    numbers = rasterized([item.change for item in checked], scene.truth.shape, grid, crs)
     for number, item in enumerate(checked, start=1):
         inside = numbers == number
         edge = ndimage.binary_dilation(inside, iterations=2) & ~inside
@@ -243,7 +248,7 @@ def draw(scene: Scene, checked: Sequence[Checked], folder: Path) -> None:
 
 
 def write_sentences(checked: Sequence[Checked], file: Path) -> None:
-    """Write the sentences as a table to be judged."""
+    """Write a table of the sentences for judging."""
     with file.open("w", newline="", encoding="utf-8") as target:
         writer = csv.writer(target)
         writer.writerow(("scene", "id", "count", "true objects", "sentence", "verdict"))

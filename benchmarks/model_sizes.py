@@ -1,11 +1,10 @@
-"""Sizes and speed of every model: parameters, operations and seconds per pair, as Markdown.
+"""Print size and speed of every model: parameters, operations and time per pair, as Markdown.
 
     python benchmarks/model_sizes.py [--threads 2] [--no-times]
 
-Two sizes: the papers' (their shipped LEVIR-CC configs: ResNet-101, width 512, 14 x 14 positions; DAVIR in its
-compact size), and that of ``compare_models.toml``. Weights are random and the two dates generated, which does
-not change the counts, nor much of the times. One pair is encoded and exactly 20 words are decoded greedily;
-the change head, which finds polygons, is not run.
+Two sizes: that of the papers (the shipped LEVIR-CC configs: ResNet-101, width 512, 14 x 14 positions; DAVIR
+in its compact size), and that of ``compare_models.toml``. Weights are random and images generated, which
+hardly matters. One pair is encoded and exactly 20 words are decoded greedily; the change head is not run.
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from rscc.config import CONFIG_FOLDER, ModelConfig, config_from_dict, load_config
-from rscc.markdown import table
-from rscc.models import MODELS
+from rscc.config import ModelConfig
+from rscc.configs import CONFIG_FOLDER, config_from_dict, load_config
+from rscc.evaluation.markdown import table
+from rscc.models.backbones import build_backbone
+from rscc.models.papers import MODELS
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.models.trunks import build_backbone
 from rscc.text.vocabulary import SPECIAL, Vocabulary
 
 VOCABULARY, ENTITIES, TEXT_WIDTH, WORDS = 500, 100, 384, 20
@@ -37,7 +37,7 @@ PARTS = ("trunk", "encoder", "decoder", "heads", "auxiliary")
 
 
 def paper_configs() -> dict[str, ModelConfig]:
-    """Return the papers' sizes by model; one without a shipped config of that size takes what is shared."""
+    """Return the papers' configs by model; without a shipped one the shared values."""
     shared = dataclasses.replace(load_config("rdd_levir_cc").model, options={})
     return {
         paper: load_config(f"{paper}_levir_cc").model
@@ -48,15 +48,15 @@ def paper_configs() -> dict[str, ModelConfig]:
 
 
 def comparison_configs() -> dict[str, ModelConfig]:
-    """Return the sizes of the comparison by model."""
+    """Return the configs of the comparison by model."""
     _, variants = read_variants(HERE / "compare_models.toml")
     return {paper: config_from_dict(variants[paper], paper).model for paper in MODELS if paper in variants}
 
 
 def build(config: ModelConfig, encoder: Any = None) -> ChangeCaptioner:
-    """Build a model with random weights as for its training, what it retrieves from included.
+    """Build a model with random weights as for training, with its retrieval memory.
 
-    Of a text encoder, which is frozen and no part of a model, only sizes count, unless a real one is given.
+    Only the sizes of a text encoder matter, which is no part of the model, unless a real one is given.
     """
     kind = MODELS[config.paper]
     if kind.prepares:
@@ -78,7 +78,7 @@ def build(config: ModelConfig, encoder: Any = None) -> ChangeCaptioner:
 
 
 def generated_pair(batch: int, side: int) -> tuple[Tensor, Tensor]:
-    """Make two dates (B, 3, side, side) uint8 of soft colours, the second with a bright rectangle."""
+    """Return two dates (B, 3, side, side) uint8 of smooth colours, the second with a bright rectangle."""
     generator = torch.Generator().manual_seed(1)
     coarse = torch.rand(batch, 3, 8, 8, generator=generator) * 120 + 40
     before = nn.functional.interpolate(coarse, size=(side, side), mode="bilinear").to(torch.uint8)
@@ -99,9 +99,9 @@ def caption(model: ChangeCaptioner, before: Tensor, after: Tensor) -> Tensor:
 
 
 def count_parts(model: ChangeCaptioner, side: int) -> dict[str, int]:
-    """Count the parameters by part; auxiliary ones are those that no caption depends on.
+    """Count the parameters by part; no caption depends on auxiliary ones.
 
-    The heads are the shared ones, for the change per pixel and for P(anything changed).
+    Heads are the shared ones: change per pixel and P(anything changed).
     """
     features = model.encode(*generated_pair(1, side), head=False)
     model.decode(features, torch.tensor([[1, 5, 6]])).logits.square().sum().backward()
@@ -116,15 +116,15 @@ def count_parts(model: ChangeCaptioner, side: int) -> dict[str, int]:
 
 def operations(model: ChangeCaptioner, side: int) -> int:
     """Count floating-point operations of one pair, a multiplication and an addition being two."""
-    model.requires_grad_(False)  # the counter cannot follow what would have gradients but keeps none
-    # The fused kernels of the CPU are unknown to it: attention is run as the products it is made of.
+    model.requires_grad_(False)  # the counter fails on parameters with gradients
+    # It does not know the fused kernels of the CPU: run attention as matrix products.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         caption(model, *generated_pair(1, side))
     return counter.get_total_flops()
 
 
 def seconds_per_pair(model: ChangeCaptioner, side: int, batch: int, *, repeats: int, bf16: bool) -> float:
-    """Return the median time of ``repeats`` batches after one that warms up, divided by the batch."""
+    """Return the median time of ``repeats`` batches after a warm-up, divided by the batch size."""
     images = generated_pair(batch, side)
     times = []
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
@@ -155,7 +155,7 @@ def measured(configs: dict[str, ModelConfig], side: int, arguments: argparse.Nam
 
 
 def processor() -> str:
-    """Name the processor, as far as the system tells."""
+    """Return the name of the processor."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

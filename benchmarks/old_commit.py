@@ -1,10 +1,11 @@
-"""An older commit and the present tree on one pair, from the shell, in turns in one run; as Markdown.
+"""Compare an older commit with the present tree on one pair: time and reports; prints Markdown.
 
     python benchmarks/old_commit.py COMMIT BEFORE AFTER [--rounds 5] [--option WORD ...] [--json FILE]
 
 The commit is checked out in a temporary folder, with its weights, and runs on the same dependencies.
-``--option`` is a further word for ``rscc caption`` of both, ``--new-option`` for that of the present tree.
-Times are medians of whole processes; IoU is that of the unions of all outlines, in degrees.
+Both run from the shell in turns. ``--option`` is a further argument of ``rscc caption`` of both,
+``--new-option`` of the present tree only. Times are medians of whole processes; IoU is that of the unions of
+all outlines, in degrees.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import Any
 
 import shapely
 from shapely.geometry import shape
-from turns import HERE, Pair, from_shell, in_turns, medians, write_json
+from timing import HERE, Pair, from_shell, in_turns, medians, write_json
 
-from rscc.markdown import table
+from rscc.evaluation.markdown import table
 
 Collection = dict[str, Any]
 
@@ -45,12 +46,12 @@ def checked_out(commit: str, repository: Path = HERE) -> Iterator[Path]:
 
 
 def outlines_of(collection: Collection) -> list[shapely.Geometry]:
-    """Return the polygons of a report, those of one change apart."""
+    """Return all polygons of a report."""
     return [part for one in collection["features"] for part in shapely.get_parts(shape(one["geometry"]))]
 
 
 def compare(old: Collection, new: Collection) -> dict[str, float]:
-    """Return how many changes and outlines two reports have, and the IoU of their unions, 1 for nothing."""
+    """Return the numbers of changes and outlines of two reports, and the IoU of their unions (empty: 1)."""
     outlines = outlines_of(old), outlines_of(new)
     first, second = (shapely.union_all(shapely.make_valid(some)) for some in outlines)
     together = shapely.area(shapely.union(first, second))
@@ -66,7 +67,7 @@ def compare(old: Collection, new: Collection) -> dict[str, float]:
 def measure(
     old: Path, pair: Pair, rounds: int, options: Sequence[str] = (), new_options: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Time both trees on a pair and compare their last reports."""
+    """Time both trees on a pair and compare their reports."""
     with tempfile.TemporaryDirectory() as folder:
         first, second = (Path(folder) / f"{name}.geojson" for name in ("old", "new"))
         seconds = in_turns(

@@ -1,19 +1,17 @@
-"""``rscc caption`` beside what else one would run on the same pair, in turns in one run; as Markdown.
+"""Compare the speed of ``rscc caption`` with alternatives on the same pair, in turns; prints Markdown.
 
     python benchmarks/peers.py BEFORE AFTER [--rounds 5] [--also="--fast"] [--json FILE]
 
-* plain loop: windows of 256 pixels without overlap by rasterio, one at a time, float32, rscc-base, every
+* plain loop: windows of 256 pixels without overlap by rasterio, one at a time, float32, rscc-base, each
   window captioned greedily without a cache.
-* research style: the same windows as PNG files of their own (written before), one pair at a time, float32,
-  SCORER+CBR in its paper's size on ResNet-101, three beams. The weights are random, which times do not depend
-  on, and every sentence has ``--words`` words.
-* torchgeo: its FC-Siam-Diff on a ResNet-18 over its data set, sampler and loader, masks without words; only
-  where it is installed.
-* rscc: the command with a loaded model in this process, and as a process of its own from the shell.
+* research style: the same windows as PNG files (written before), one pair at a time, float32, SCORER+CBR in
+  the size of its paper on ResNet-101, three beams. Weights are random, and every sentence has ``--words``
+  words.
+* torchgeo, if installed: its FC-Siam-Diff on a ResNet-18 over its dataset, sampler and loader; masks only.
+* rscc: the command with a loaded model in this process, and as a new process from the shell.
 
-Captions come with every window in the first two, with every change in the last. All but the shell's share
-this process: that rscc keeps freed memory makes the others faster, too. ``--also`` gives further words for
-two more ways of rscc.
+The first two caption every window, the last every change. All but the shell's run in this process, so all
+profit from rscc keeping freed memory. ``--also`` adds two more ways of rscc with further arguments.
 """
 
 from __future__ import annotations
@@ -32,11 +30,11 @@ import torch
 from model_sizes import build, processor
 from PIL import Image
 from rasterio.windows import Window
-from turns import Pair, from_shell, in_process, in_turns, medians, pair_parser, write_json
+from timing import Pair, from_shell, in_process, in_turns, medians, pair_parser, write_json
 
 from rscc.captioner import load_captioner
-from rscc.config import load_config
-from rscc.markdown import table
+from rscc.configs import load_config
+from rscc.evaluation.markdown import table
 from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.models.shared.captioner import ChangeCaptioner
 
@@ -45,7 +43,7 @@ PLAIN, RESEARCH = "plain loop", "research style"
 
 
 def windows(pair: Pair) -> list[Window]:
-    """Return the windows of 256 pixels that lie side by side over a scene; the last ones reach beyond it."""
+    """Return windows of 256 pixels side by side over a scene; the last ones reach beyond it."""
     with rasterio.open(pair.before) as file:
         return [
             Window(col, row, TILE, TILE)
@@ -64,7 +62,7 @@ def tiles(pair: Pair) -> Iterator[list[np.ndarray]]:
 
 
 def plain_loop(pair: Pair, model: ChangeCaptioner) -> list[str]:
-    """Caption every window by itself; the whole sentence goes through the decoder for every word."""
+    """Caption every window; the decoder processes the whole sentence for every word."""
     words, captions = model.vocabulary, []
     with torch.inference_mode():
         for images in tiles(pair):
@@ -91,7 +89,7 @@ def write_files(pair: Pair, folder: Path) -> list[tuple[Path, Path]]:
 def research_style(
     files: Sequence[tuple[Path, Path]], model: ChangeCaptioner, side: int, words: int
 ) -> list[str]:
-    """Caption each pair of files by itself, three beams, exactly ``words`` words."""
+    """Caption each pair of files with three beams and exactly ``words`` words."""
     rules = model.search_rules()
     rules = dataclasses.replace(rules, banned=(*rules.banned, rules.eos), max_words=words)
     captions = []
@@ -106,7 +104,7 @@ def research_style(
 
 
 def geospatial(pair: Pair) -> Callable[[], int] | None:
-    """Return a pass of torchgeo's FC-Siam-Diff over a pair, None where torchgeo is not installed."""
+    """Return a pass of torchgeo's FC-Siam-Diff over a pair, None without torchgeo."""
     if importlib.util.find_spec("torchgeo") is None:
         return None
     from torch.utils.data import DataLoader
@@ -135,7 +133,7 @@ def geospatial(pair: Pair) -> Callable[[], int] | None:
 def ways_of(
     pair: Pair, folder: Path, *, model: str, words: int, also: Sequence[str]
 ) -> dict[str, Callable[[], Any]]:
-    """Return what is timed, by name, with everything loaded and written that is not."""
+    """Return the timed functions by name; load and write what is not timed."""
     plain = load_model(open_model_folder(find_model(model))).eval()
     config = load_config("scorer_levir_cc")
     torch.manual_seed(1)
@@ -162,7 +160,7 @@ def ways_of(
 
 
 def peers_table(pair: Pair, seconds: dict[str, float]) -> str:
-    """Return a row for each way; the ratios say how many times faster it is than the first two."""
+    """Return a row for each way with its speed relative to the first two."""
     rows = [
         [
             name,

@@ -1,4 +1,4 @@
-"""What ``shipped.toml`` says: the stages of the shipped models, their commands, hashes of what they read."""
+"""Read ``shipped.toml``: the stages of the shipped models, their commands, and hashes of their inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from rscc.config import CONFIG_FOLDER
+from rscc.configs import CONFIG_FOLDER
 from rscc.model_folder import open_model_folder, sha256_of
 
 SHARED = "shared"
@@ -26,8 +26,8 @@ class Stage:
         command: of ``rscc``: ``train``, or one that writes a folder in LEVIR-CC's layout.
         config: shipped config or file; None where the command takes none.
         seed: of the stage.
-        options: further options by name, places still as ``data:``, ``weights:``,
-            ``beside:`` (the recipe) and ``stage:``.
+        options: further options by name; paths start with ``data:``, ``weights:``, ``beside:`` (the
+            recipe) or ``stage:``.
     """
 
     model: str
@@ -39,7 +39,7 @@ class Stage:
 
     @property
     def label(self) -> str:
-        """The stage's name with its model's."""
+        """Model and name."""
         return f"{self.model}/{self.name}"
 
     def values(self) -> list[tuple[str, str]]:
@@ -56,7 +56,7 @@ class Recipe:
     """The whole of ``shipped.toml``.
 
     Attributes:
-        folder: where the file lies; config files are looked up there.
+        folder: of the file and of config files.
         stages: all, shared ones first, in the order in which they run.
         weights: tables of files of pretrained weights by name.
         spread: largest difference of a validation score between two runs, by score.
@@ -107,7 +107,7 @@ class Recipe:
 
 
 def read_recipe(path: Path, seed: int | None = None) -> Recipe:
-    """Read ``shipped.toml``; a ``seed`` takes the place of every stage's own."""
+    """Read ``shipped.toml``; ``seed`` replaces that of every stage."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     tables = {SHARED: content.get("shared", {}), **content["models"]}
     stages = [
@@ -122,7 +122,7 @@ def read_recipe(path: Path, seed: int | None = None) -> Recipe:
 
 @dataclass(frozen=True)
 class Places:
-    """Where things lie: the data, files of weights, and the folder of all runs."""
+    """Paths of the data, the weights, and the folder of all runs."""
 
     data: Path
     weights: Path | None
@@ -133,11 +133,11 @@ class Places:
         return self.output / "runs" / stage.model / stage.name
 
     def result(self, stage: Stage) -> Path:
-        """Return what later stages read: a model folder, or the folder of a synthesis."""
+        """Return the result for later stages: a model folder, or the folder of a synthesis."""
         return self.run(stage) / "model" if stage.command == "train" else self.run(stage)
 
     def state_file(self, stage: Stage) -> Path:
-        """Return the file that says what the stage was run with and what came out."""
+        """Return the file with the state of the stage."""
         return self.run(stage).with_name(f"{stage.name}.json")
 
     def find_weights(self, entry: Mapping[str, str]) -> Path:
@@ -153,7 +153,7 @@ class Places:
         return found[0]
 
     def resolve(self, recipe: Recipe, stage: Stage, value: str) -> Path | str:
-        """Return the path that an option's value means, or the value itself where it means none."""
+        """Return the path of an option's value, or the value itself if it is no path."""
         kind, _, name = value.partition(":")
         if kind == "data":
             return self.data / name
@@ -169,8 +169,8 @@ class Places:
 def fingerprint(path: Path, *, pictures: bool = False) -> str:
     """Return a SHA-256: of a file, or of a folder's names, sizes, and the content of its tables.
 
-    Reading all pictures of a data set before each stage would take minutes; names and sizes tell data sets
-    apart. With ``pictures``, the content of every file counts.
+    Hashing all images of a dataset before each stage would take minutes; names and sizes are enough. With
+    ``pictures`` the content of every file counts.
     """
     if path.is_file():
         return sha256_of(path)

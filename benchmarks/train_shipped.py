@@ -1,13 +1,13 @@
-"""Trains the shipped models from the data to the weights: every stage of ``shipped.toml``, in order.
+"""Train the shipped models from data to weights: every stage of ``shipped.toml``, in order.
 
     python benchmarks/train_shipped.py --data DATA --weights WEIGHTS --output runs/shipped
     python benchmarks/train_shipped.py --check runs/second/rscc-base runs/second/rscc-small
 
-Nothing is trained while an image of the test split lies in the training data. A stage is one ``rscc`` command
+Nothing is trained if an image of the test split is in the training data. A stage is one ``rscc`` command
 with its seed. A finished stage is not repeated while its command, config and inputs are the same; a killed
-training resumes. The finished models lie in ``OUTPUT/<model>``, the runs in ``OUTPUT/runs``; commands, seeds,
-seconds, validation scores and the SHA-256 of all that went in and came out stand in ``OUTPUT/record.json``.
-``--check`` compares a second run with the shipped cards.
+training resumes. Finished models are in ``OUTPUT/<model>``, runs in ``OUTPUT/runs``; commands, seeds,
+seconds, validation scores and SHA-256 of inputs and results in ``OUTPUT/record.json``. ``--check`` compares
+a second run with the shipped cards.
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ from rscc import __version__
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.leaks import find_leaks, image_files
 from rscc.errors import ModelFolderInvalid
-from rscc.evaluation.report import leaks_note, leaks_record
+from rscc.evaluation.evaluation_report import leaks_note
+from rscc.evaluation.markdown import table
 from rscc.files import atomic_write
-from rscc.markdown import table
-from rscc.model_folder import SHIPPED, open_model_folder
+from rscc.folders import SHIPPED
+from rscc.model_folder import open_model_folder
 
 HERE = Path(__file__).resolve().parent
 Run = Callable[[Sequence[str], Path], int]
 
 
 def run_command(words: Sequence[str], log: Path) -> int:
-    """Run ``rscc`` with this interpreter, its output in a file; returns the exit code."""
+    """Run ``rscc`` with this interpreter, its output in a file; return the exit code."""
     with log.open("a", encoding="utf-8") as file:
         command = [sys.executable, "-m", *words]
         return subprocess.run(command, stdout=file, stderr=file, check=False).returncode
@@ -71,10 +72,10 @@ def run_stage(
     Args:
         recipe: the whole recipe.
         stage: one of its stages, whose sources are finished.
-        places: where things lie.
+        places: paths of data, weights and runs.
         device: where to train.
         again: repeat it even if it is finished.
-        run: runs a command, its output in a file, and returns the exit code.
+        run: runs a command with its output in a file; returns the exit code.
     """
     folder, state_file = places.run(stage), places.state_file(stage)
     inputs = inputs_of(recipe, stage, places)
@@ -110,10 +111,7 @@ def run_stage(
 
 
 def check_leaks(recipe: Recipe, places: Places) -> None:
-    """Make sure that no test image lies in the training data; ends the script where one does.
-
-    What was looked through is not looked through again while no file of the data changes.
-    """
+    """End the script if a test image is in the training data; search again only if a file changed."""
     if not recipe.leaks:
         return
     folders = [places.data / str(name).removeprefix("data:") for name in recipe.leaks["training"]]
@@ -129,24 +127,24 @@ def check_leaks(recipe: Recipe, places: Places) -> None:
     result = find_leaks(images, learnt)
     if result.leaks:
         sys.exit(f"{leaks_note(result)}; take these out of the training data")
-    write_json(state, {"inputs": inputs, **leaks_record(result)})
+    write_json(state, {"inputs": inputs, **result.as_dict()})
     print(f"leaks: {leaks_note(result)}", flush=True)
 
 
 def read_state(file: Path) -> dict[str, Any]:
-    """Return what a stage's file says, nothing where there is none."""
+    """Return the state of a stage, empty if there is none."""
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write under a temporary name, then rename."""
-    # One run for each model may go on at the same time.
+    # One run per model may go on at the same time.
     with atomic_write(file) as (draft,):
         draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def is_finished(state: Mapping[str, Any], stage: Stage, places: Places) -> bool:
-    """Return whether a stage's result is there and is the one that was recorded."""
+    """Return whether a stage's result exists and is the recorded one."""
     if state["result"] is None or not places.result(stage).is_dir():
         return False
     try:
@@ -156,7 +154,7 @@ def is_finished(state: Mapping[str, Any], stage: Stage, places: Places) -> bool:
 
 
 def share_features(folder: Path, shared: Path) -> None:
-    """Let all stages keep cached features in one place: their names tell trunk and data."""
+    """Let all stages share one folder of cached features, whose names tell trunk and data."""
     folder.mkdir(parents=True, exist_ok=True)
     shared.mkdir(parents=True, exist_ok=True)
     if not (folder / "features").exists():
@@ -166,13 +164,13 @@ def share_features(folder: Path, shared: Path) -> None:
 def deliver(recipe: Recipe, model: str, places: Places) -> Path:
     """Copy the model folder of the last stage to ``OUTPUT/<model>``."""
     target = places.output / model
-    with atomic_write(target, alone=True) as (draft,):
+    with atomic_write(target) as (draft,):
         shutil.copytree(places.result(recipe.last(model)), draft)
     return target
 
 
 def record(recipe: Recipe, places: Places) -> dict[str, Any]:
-    """Return what is known of the stages that have run: commands, seeds, SHA-256, seconds, scores."""
+    """Return the record of the finished stages: commands, seeds, SHA-256, seconds, scores."""
     states = {stage.label: read_state(places.state_file(stage)) for stage in recipe.stages}
     machine = f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
     return {
@@ -197,7 +195,7 @@ def summary(stages: Mapping[str, Mapping[str, Any]]) -> str:
 def check(folders: Sequence[Path], spread: Mapping[str, float], shipped: Path) -> tuple[str, bool]:
     """Compare validation scores of model folders with the cards of the shipped models of the same names.
 
-    Returns the table, and whether every score lies within its spread; one that a single card has does not.
+    Returns the table, and whether all scores are within their spread; a score of only one card is not.
     """
     rows, good = [], True
     for folder in folders:
@@ -250,7 +248,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None, run: Run = run_command) -> None:
-    """Run what is not finished, deliver the models, write the record, print the table; or only check."""
+    """Run what is not finished, copy the models, write the record, print the table; or only check."""
     arguments = parse(argv)
     recipe = read_recipe(arguments.recipe, arguments.seed)
     if arguments.check:

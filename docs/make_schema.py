@@ -1,7 +1,7 @@
-"""Write docs/report.schema.json: the JSON Schema of a report, from the class of its changes.
+"""Write docs/report.schema.json: the JSON Schema of a report.
 
-Names, types and order are those of ``workflows.report.change.Change``; what an attribute means is said in
-docs/report.md and taken from there.
+Names, types and order of the fields are those of :class:`workflows.report.change.Change`; the tables of
+docs/report.md have their descriptions.
 
 Usage: python docs/make_schema.py
 """
@@ -14,38 +14,34 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from rscc.text.facts import DIRECTIONS
+from rscc.text.change_facts import DIRECTIONS
 from workflows.report.change import PROPERTIES, SCHEMA_VERSION, VERDICTS, Change
 
 PAGE = Path(__file__).with_name("report.md")
 SCHEMA = Path(__file__).with_name("report.schema.json")
-_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-_SHARE = {"minimum": 0, "maximum": 1}
-_SIZE = {"minimum": 0}
-_DATE = {"pattern": r"^\d{4}(-\d{2}(-\d{2})?)?$"}
-# What the types do not say of the values.
-_LIMITS: dict[str, dict[str, Any]] = {
+COMPASS = ("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west", "centre")
+TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+PROBABILITY = {"minimum": 0, "maximum": 1}
+AREA = {"minimum": 0}
+DATE = {"pattern": r"^\d{4}(-\d{2}(-\d{2})?)?$"}
+# Limits of the values, beyond their types.
+LIMITS: dict[str, dict[str, Any]] = {
     "id": {"minimum": 1},
     "count": {"minimum": 1},
     "count_sure": {"minimum": 0},
-    "outline_of": {"enum": ["change", "road", "clearing"]},
+    "outline_of": {"enum": ["change", "road", "clearing", "given"]},
     "alternatives": {"maxItems": 4},
-    **dict.fromkeys(("score", "change_probability"), _SHARE),
-    **dict.fromkeys(("area_m2", "largest_m2", "median_m2", "changed_m2", "changed_back_m2"), _SIZE),
-    **dict.fromkeys(("date_before", "date_after"), _DATE),
+    **dict.fromkeys(("score", "change_probability", "familiarity", "supported"), PROBABILITY),
+    **dict.fromkeys(("area_m2", "largest_m2", "median_m2", "changed_m2", "changed_back_m2"), AREA),
+    **dict.fromkeys(("date_before", "date_after"), DATE),
     "direction": {"enum": [*DIRECTIONS, None]},
-    "place": {
-        "enum": [
-            *("north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west"),
-            *("centre", None),
-        ]
-    },
+    "place": {"enum": [*COMPASS, None]},
     "arrangement": {"enum": ["alone", "in rows", "scattered", None]},
     "review_status": {"enum": [*VERDICTS, None]},
 }
-_MAYBE = ["object", "null"]
-# The members of the run record, and what each is.
-_RECORD: dict[str, str | list[str]] = {
+OBJECT_OR_NULL = ["object", "null"]
+# The members of the run record and their types.
+RECORD: dict[str, str | list[str]] = {
     "schema": "string",
     "summary": "object",
     "inputs": "object",
@@ -55,17 +51,20 @@ _RECORD: dict[str, str | list[str]] = {
     "determination:method": "string",
     "determination:datetime": ["string", "null"],
     "tiling": "object",
-    "probability": ["string", "null"],
-    "remade": _MAYBE,
+    "maps": ["string", "null"],
+    "given": "object",
+    "remade": OBJECT_OR_NULL,
     "sample": "object",
     "bands": "object",
     "stretch": "object",
-    "normalization": _MAYBE,
-    "ground": _MAYBE,
+    "normalization": OBJECT_OR_NULL,
+    "ground": OBJECT_OR_NULL,
+    "not_judged": "object",
+    "fill": "object",
     "registration": "object",
     "focus": "object",
-    "refinement": _MAYBE,
-    "land_cover": _MAYBE,
+    "familiarity": ["number", "null"],
+    "land_cover": OBJECT_OR_NULL,
     "memory": "object",
     "resumed_tiles": "integer",
     "warnings": "array",
@@ -73,19 +72,19 @@ _RECORD: dict[str, str | list[str]] = {
     "started": "string",
     "seconds": "number",
 }
-# What the record of a sample has, which is of no pair or of several; the others are in that of every run.
-_SHARED = ("schema", "inputs", "model", "settings", "settings_sha256", "tiling", "versions")
-_NUMBERS = {"type": "array", "items": {"type": "number"}}
-_RING = {"type": "array", "items": {**_NUMBERS, "minItems": 2}, "minItems": 4}
-_POLYGON = {"type": "array", "items": _RING, "minItems": 1}
+OPTIONAL = ("given", "remade", "sample")
+# Members that every record has, also that of a sample, which is of several pairs.
+ALWAYS = ("schema", "inputs", "model", "settings", "settings_sha256", "tiling", "versions")
+NUMBERS = {"type": "array", "items": {"type": "number"}}
+RING = {"type": "array", "items": {**NUMBERS, "minItems": 2}, "minItems": 4}
+POLYGON = {"type": "array", "items": RING, "minItems": 1}
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema of a report's file; that of a feature alone is ``#/$defs/feature``."""
-    about, _, about_runs = PAGE.read_text(encoding="utf-8").partition("## The run record")
-    told, told_of_runs = meanings(about), meanings(about_runs)
-    own = {name: {"description": told[name][1], **_kind(name)} for name in PROPERTIES}
-    record = {name: {"description": told_of_runs[name][1], **_record(name)} for name in _RECORD}
+    """Return the schema of a report's file; ``#/$defs/feature`` is that of one change."""
+    of_change, _, of_record = PAGE.read_text(encoding="utf-8").partition("## The run record")
+    properties = {name: {**_described(of_change, name), **_kind(name)} for name in PROPERTIES}
+    record = {name: {**_described(of_record, name), **_record(name)} for name in RECORD}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:rscc:report:{SCHEMA_VERSION}",
@@ -94,7 +93,7 @@ def schema() -> dict[str, Any]:
         "required": ["type", "rscc", "features"],
         "properties": {
             "type": {"const": "FeatureCollection"},
-            "bbox": {**_NUMBERS, "minItems": 4, "maxItems": 4},
+            "bbox": {**NUMBERS, "minItems": 4, "maxItems": 4},
             "rscc": {"$ref": "#/$defs/record"},
             "features": {"type": "array", "items": {"$ref": "#/$defs/feature"}},
         },
@@ -108,21 +107,25 @@ def schema() -> dict[str, Any]:
                     "id": {"type": "integer"},
                     "geometry": {
                         "oneOf": [
-                            _geometry("Polygon", _POLYGON),
-                            _geometry("MultiPolygon", {"type": "array", "items": _POLYGON, "minItems": 1}),
+                            _geometry("Polygon", POLYGON),
+                            _geometry("MultiPolygon", {"type": "array", "items": POLYGON, "minItems": 1}),
                         ]
                     },
-                    "properties": {"type": "object", "required": list(own), "properties": own},
+                    "properties": {
+                        "type": "object",
+                        "required": list(properties),
+                        "properties": properties,
+                    },
                 },
             },
             "record": {
                 "title": "The run record",
                 "type": "object",
-                "required": list(_SHARED),
+                "required": list(ALWAYS),
                 "properties": record,
                 "if": {"required": ["sample"]},
                 "else": {
-                    "required": [n for n in _RECORD if n not in (*_SHARED, "remade", "sample")],
+                    "required": [name for name in RECORD if name not in (*ALWAYS, *OPTIONAL)],
                     "properties": {"inputs": {"required": ["before", "after"]}},
                 },
             },
@@ -130,44 +133,24 @@ def schema() -> dict[str, Any]:
     }
 
 
-def words(kind: dict[str, Any]) -> str:
-    """Return how docs/report.md calls a type."""
-    if kind["type"] == "array":
-        return "list of strings"
-    if kind.get("maximum") == 1:
-        return "0 to 1"
-    return kind["type"] if isinstance(kind["type"], str) else " or ".join(kind["type"])
-
-
-def meanings(page: str) -> dict[str, tuple[str, str]]:
-    """Return for each name in the first column of a table what the second and the last say; the first holds.
-
-    Of attributes these are the type, as the page calls it, and the meaning.
-    """
-    found: dict[str, tuple[str, str]] = {}
-    for line in page.splitlines():
-        names, *cells = line.strip("| ").split(" | ") if line.startswith("| `") else [""]
-        for name in re.findall(r"`([\w:]+)(?:\.\w+)?`", names):
-            found.setdefault(name, (cells[0], _plain(cells[-1])))
-    return found
-
-
-def _plain(text: str) -> str:
-    """Return a cell without the marks of Markdown, and without what points to another place of the page."""
-    text = re.sub(r", see \[below\]\([^)]*\)", "", text)
-    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+def _described(page: str, name: str) -> dict[str, str]:
+    """Return the description of a name: the last cell of its row, without Markdown."""
+    row = re.search(rf"^\| .*`{name}(?:\.\w+)?`.* \| (.+) \|$", page, re.M)
+    text = re.sub(r";? see \[[^]]*\]\([^)]*\)", "", row[1]) if row else ""
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+    return {"description": text} if text else {}
 
 
 def _kind(name: str) -> dict[str, Any]:
     hint = get_type_hints(Change)[name]
     if hint == tuple[str, ...]:
-        return {"type": "array", "items": {"type": "string"}, **_LIMITS.get(name, {})}
-    kinds = [_TYPES[one] for one in get_args(hint) or (hint,)]
-    return {"type": kinds[0] if len(kinds) == 1 else kinds, **_LIMITS.get(name, {})}
+        return {"type": "array", "items": {"type": "string"}, **LIMITS.get(name, {})}
+    kinds = [TYPES[one] for one in get_args(hint) or (hint,)]
+    return {"type": kinds[0] if len(kinds) == 1 else kinds, **LIMITS.get(name, {})}
 
 
 def _record(name: str) -> dict[str, Any]:
-    kind: dict[str, Any] = {"type": _RECORD[name]}
+    kind: dict[str, Any] = {"type": RECORD[name]}
     if name == "schema":
         return {**kind, "const": SCHEMA_VERSION}
     if name == "inputs":

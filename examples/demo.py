@@ -1,4 +1,4 @@
-"""The whole way on a generated pair: render it, run ``rscc caption`` on it, compare with the truth.
+"""Render a pair of scenes, run ``rscc caption`` on it, and compare the report with the truth.
 
 Usage: python examples/demo.py [FOLDER] [--model NAME_OR_FOLDER]
 """
@@ -23,7 +23,7 @@ MOST_CAPTIONS = 8
 
 
 def overlap_with_truth(report: dict[str, Any], truth_raster: Path) -> float:
-    """Return the intersection over union of all polygons of a report with all changed ground, 0..1.
+    """Return the intersection over union of all outlines of a report and the changed ground, 0..1.
 
     Args:
         report: the GeoJSON collection, in WGS84.
@@ -42,7 +42,7 @@ def overlap_with_truth(report: dict[str, Any], truth_raster: Path) -> float:
 
 
 def describe(report: dict[str, Any]) -> list[str]:
-    """Return one line per caption of a report: how many changes have it, and their area."""
+    """Return one line per caption of a report: number of changes and their area."""
     area: Counter[str] = Counter()
     number: Counter[str] = Counter()
     for feature in report["features"]:

@@ -1,8 +1,8 @@
-"""The first report: two scenes captioned from Python, printed, and saved in three formats.
+"""A first report: describe the changes between two scenes, print them, and save them in three formats.
 
 Usage: python examples/first_report.py [FOLDER]
 
-The scenes are generated; give ``caption`` two of your own. The command does the same:
+The scenes are generated; replace them by your own. The command does the same:
 ``rscc caption before.tif after.tif -o changes.geojson --html changes.html``
 """
 
@@ -13,16 +13,16 @@ from pathlib import Path
 
 from make_demo_scene import make_scene
 
-from workflows import SceneReport, caption
+import rscc
 
 FORMATS = (".geojson", ".gpkg", ".html")
 
 
-def main(folder: Path) -> SceneReport:
-    """Render two scenes into a folder, caption what changed, save the report there; return it."""
+def main(folder: Path) -> rscc.Report:
+    """Render two scenes into a folder, describe the changes, save the report there and return it."""
     scene = make_scene(folder, size=(600, 520))
-    # Each outline alone; by default outlines up to 28 m apart, such as an estate, are one change.
-    report = caption(scene.before, scene.after, group_distance=0.0)
+    # One change per outline; by default, outlines up to 28 m apart form one change.
+    report = rscc.caption(scene.before, scene.after, group_distance=0.0)
 
     print(report.run["summary"]["text"])
     for change in report.changes:

@@ -1,18 +1,20 @@
 """Render a georeferenced pair of scenes, before and after a new estate is built, and the truth about it.
 
-Usage: python examples/make_demo_scene.py [FOLDER] [--seed 7]
+Usage: python examples/make_demo_scene.py [FOLDER] [--seed 7] [--series]
 
 Writes ``before_2016.tif`` and ``after_2019.tif`` (uint8 RGB, 0.5 m, UTM zone 14 north), ``truth.tif`` (uint8:
 0 unchanged, 1 villa, 2 road or driveway, 3 clearing) and ``truth.geojson`` (the same as WGS84 polygons).
-Light, season, cars and the gardens of the new lots differ between the dates too: no change of the kind that
-is looked for, and not in the truth.
+With ``--series`` it writes three scenes for ``rscc monitor`` instead: ``2016-03-14.tif`` before the estate is
+built, ``2018-04-02.tif`` with the first half of its houses, ``2019-10-05.tif`` with all of them.
+
+Light, season, cars and the gardens of the new lots differ too, but count as unchanged in the truth.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +38,7 @@ SMALLEST_TRUTH_PX = 4
 
 @dataclass(frozen=True)
 class DemoScene:
-    """Where the files of a rendered scene lie."""
+    """Files of a rendered scene."""
 
     before: Path
     after: Path
@@ -47,13 +49,13 @@ class DemoScene:
 def make_scene(
     folder: Path | str, seed: int = 7, size: tuple[int, int] = (1024, 768), *, site: int = 0
 ) -> DemoScene:
-    """Render the pair and its truth into a folder, which is created when it is not there.
+    """Render the pair and its truth into a folder, which is created if it does not exist.
 
     Args:
-        folder: where the files go; files of the same names are replaced.
+        folder: target; existing files are replaced.
         seed: the same seed gives the same pixels.
         size: width and height in pixels of 0.5 m, at least 600 x 520.
-        site: number of the place on the map; two sites lie 2 km apart.
+        site: number of the position on the map; sites are 2 km apart.
 
     Raises:
         ValueError: the size is too small for an estate.
@@ -80,10 +82,38 @@ def make_scene(
     return scene
 
 
+def make_series(folder: Path | str, seed: int = 7, size: tuple[int, int] = (1024, 768)) -> list[Path]:
+    """Render three dates of the place into a folder, made if it does not exist; return their paths.
+
+    Args:
+        folder, seed, size: see :func:`make_scene`.
+    """
+    width, height = size
+    seeds = [int(number) for number in np.random.SeedSequence(seed).generate_state(5)]
+    layout = make_layout(np.random.default_rng(seeds[0]), width * GSD, height * GSD)
+    half = replace(layout, villas=layout.villas[: len(layout.villas) // 2])
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    dates = (
+        ("2016-03-14", layout, BEFORE, False, seeds[2]),
+        ("2018-04-02", half, AFTER, True, seeds[4]),
+        ("2019-10-05", layout, AFTER, True, seeds[3]),
+    )
+    paths = []
+    for date, there, season, is_after, date_seed in dates:
+        image = paint(there, season, after=is_after, gsd=GSD, ground_seed=seeds[1], date_seed=date_seed)
+        paths.append(folder / f"{date}.tif")
+        transform = Affine(GSD, 0, WEST, 0, -GSD, NORTH)
+        _write(
+            paths[-1], compressed(np.moveaxis(image, -1, 0)), transform, f"{date.replace('-', ':')} 11:00:00"
+        )
+    return paths
+
+
 def true_change(layout: Layout, shape_px: tuple[int, int]) -> np.ndarray:
     """Return (rows, columns) uint8 with the classes of the ground that changed.
 
-    A pixel is a clearing when a crown stood over it before, none does after, and nothing was built there.
+    A pixel is a clearing if a crown covered it before and not after, and nothing was built there.
     """
     to_metres = Affine.scale(GSD)
 
@@ -105,9 +135,9 @@ def true_change(layout: Layout, shape_px: tuple[int, int]) -> np.ndarray:
 
 
 def compressed(image: np.ndarray, quality: int = 88) -> np.ndarray:
-    """Send an image through JPEG, as imagery of this kind has been before anyone gets it."""
+    """Compress an image as JPEG and decode it, like most imagery of this kind."""
     options = {"width": image.shape[2], "height": image.shape[1], "count": 3, "dtype": "uint8"}
-    # A throw-away file needs no place on earth, but rasterio warns when it has none.
+    # rasterio warns if a file has no transform.
     options["transform"] = Affine.scale(GSD)
     with MemoryFile() as memory:
         with memory.open(driver="JPEG", quality=quality, **options) as written:
@@ -148,11 +178,15 @@ def _truth_collection(truth: np.ndarray, transform: Affine) -> dict[str, object]
 
 
 def main() -> None:
-    """Render into the folder named on the command line."""
+    """Render into a folder."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", nargs="?", default="demo", type=Path)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--series", action="store_true", help="three dated scenes instead of a pair")
     options = parser.parse_args()
+    if options.series:
+        print("\n".join(map(str, make_series(options.folder, seed=options.seed))))
+        return
     scene = make_scene(options.folder, seed=options.seed)
     print(f"{scene.before}\n{scene.after}\n{scene.truth_polygons}")
 

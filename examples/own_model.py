@@ -1,10 +1,10 @@
-"""A model of your own: the shipped one goes on learning on a few pairs, and is used by its folder.
+"""Fine-tune the shipped model on a few pairs of your own.
 
 Usage: python examples/own_model.py [FOLDER]        (needs pip install '.[train]'; takes some minutes)
 
-The pairs are cut from a generated scene here, into the layout that yours must have, too: ``images/train/A``
-(before) and ``images/train/B`` (after) with images of the same names, and ``LevirCCcaptions.json``.
-With so few of them it is not sure that anything got better: the run says so, and delivers its start.
+The pairs are cut from a generated scene into the layout that your own need: ``images/train/A`` (before) and
+``images/train/B`` (after) with the same file names, and ``LevirCCcaptions.json``. So few pairs may improve
+nothing; then the run says so and returns the start.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ import rasterio
 from make_demo_scene import make_scene
 from PIL import Image
 
-from rscc.config import load_config
-from rscc.training.run import train_model
-from rscc.training.start import RunPaths, finetuning_config, open_start
+from rscc.configs import load_config
+from rscc.training.initial_weights import finetuning_config, open_start
+from rscc.training.train_model import train_model
+from rscc.training.training_run import RunPaths
 
 SIDE = 256
-"""Pixels of a side of a pair; the model works with tiles of this size."""
-# Stand-ins: of yours, each pair has sentences of its own, best five by different people.
+"""Side of an image in pixels, the tile size of the model."""
+# Placeholders: give each of your pairs its own sentences, ideally five by different people.
 NEW = ("houses are built in the forest", "a few houses and a road appear among the trees")
 SAME = ("nothing has changed", "the scene is the same as before")
 
@@ -36,7 +37,7 @@ def write_pairs(folder: Path) -> Path:
     entries = []
     for number, (row, col) in enumerate(np.ndindex(before.shape[0] // SIDE, before.shape[1] // SIDE)):
         square = np.s_[row * SIDE : (row + 1) * SIDE, col * SIDE : (col + 1) * SIDE]
-        # What did not change still looks different: here a little darker.
+        # Unchanged ground still looks different on another date: here a little darker.
         for later, captions in ((after[square], NEW), ((before[square] * 0.9).astype(np.uint8), SAME)):
             name = f"{number:03d}_{'new' if captions is NEW else 'same'}.png"
             for part, image in (("A", before[square]), ("B", later)):
@@ -50,7 +51,7 @@ def write_pairs(folder: Path) -> Path:
 
 
 def tune(data: Path, run: Path, start: str = "rscc-base") -> Path:
-    """Go on with the training of a model; return the folder of the new one.
+    """Fine-tune a model and return the folder of the new one.
 
     ``rscc train --from rscc-base --data DATA --output RUN --overwrite`` does the same.
     """

@@ -1,9 +1,9 @@
-"""Review and fine-tune: what people say of the changes becomes pairs that a model learns from.
+"""Review and fine-tune: verdicts on changes become training pairs.
 
 Usage: python examples/review_and_tune.py [FOLDER]        (needs pip install '.[train]'; takes some minutes)
 
-People mark changes in the page of a report, which gives out a file of marks. Here the truth about the
-generated scenes stands in for them: a change that overlaps it is confirmed, another is in the wrong place.
+Reviewers mark changes in the page of a report and download their marks. Here the known truth replaces them: a
+change that overlaps it is confirmed, any other is in the wrong place.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from pathlib import Path
 import geopandas
 from make_demo_scene import DemoScene, make_scene
 from own_model import tune
-from run_rscc import rscc
+from run_rscc import run_rscc
 
-from workflows import SceneReport, caption
+import rscc
 from workflows.report.record import run_id
 
 SITES = 3
 
 
 def main(folder: Path) -> Path:
-    """Caption some scenes, review the reports, return the folder of pairs that a model can learn from."""
+    """Describe some scenes, review the reports, and return a folder of training pairs."""
     reports = []
     for site in range(SITES):
         scene = make_scene(folder / f"site_{site}", seed=site, size=(600, 520), site=site)
-        report = caption(scene.before, scene.after, group_distance=0.0)
+        report = rscc.caption(scene.before, scene.after, group_distance=0.0)
         reports.append(report.save(folder / f"site_{site}.geojson", overwrite=True))
-        rscc("review", reports[-1], marks_of(report, scene, folder / f"site_{site}_marks.json"))
-    rscc("review", "--export", "levir-cc", folder / "pairs", *reports)
+        run_rscc("review", reports[-1], marks_of(report, scene, folder / f"site_{site}_marks.json"))
+    run_rscc("review", "--export", "levir-cc", folder / "pairs", *reports)
     return folder / "pairs"
 
 
-def marks_of(report: SceneReport, scene: DemoScene, path: Path) -> Path:
-    """Write what a reviewer who knows the truth says of every change, as the page gives it out."""
+def marks_of(report: rscc.Report, scene: DemoScene, path: Path) -> Path:
+    """Write a verdict for every change, as the page saves them."""
     truth = geopandas.read_file(scene.truth_polygons).union_all()
     now = datetime.now(UTC).isoformat()
     marks = [

@@ -1,4 +1,4 @@
-"""Runs the command ``rscc`` of this Python, as it is typed in a terminal."""
+"""Run the command ``rscc`` of this Python."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 
-def rscc(*words: object) -> None:
-    """Run ``rscc WORDS`` and show it.
+def run_rscc(*words: object) -> None:
+    """Print and run ``rscc WORDS``.
 
     Raises:
-        CalledProcessError: it failed, and has said why.
+        CalledProcessError: the command failed.
     """
     texts = [str(word) for word in words]
     print("$ rscc " + " ".join(texts), flush=True)

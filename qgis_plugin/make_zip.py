@@ -15,7 +15,7 @@ KINDS = (".py", ".txt", ".svg")
 
 
 def plugin_files() -> list[Path]:
-    """Return what belongs to the plugin, in a fixed order."""
+    """Return the files of the plugin in a fixed order."""
     return sorted(path for path in FOLDER.rglob("*") if path.suffix in KINDS or path.name == "LICENSE")
 
 
@@ -23,7 +23,7 @@ def write_zip(target: Path) -> Path:
     """Write the zip file and return its path."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in plugin_files():
-            # Of 1980 and with the same rights, wherever and whenever it is made.
+            # Dated 1980, with fixed permissions, wherever and whenever it is made.
             entry = zipfile.ZipInfo(path.relative_to(FOLDER.parent).as_posix())
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16

@@ -1,83 +1,91 @@
-"""The public face for inference: a model folder, and arrays in, words and probabilities out."""
+"""The public face for inference: a model folder, and arrays in, sentences and probabilities out."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from rscc.devices import fast_bf16, fast_int8, pick_device
-from rscc.inference.calibration import FlagCalibration, changed_probability
-from rscc.inference.checks import check_finite, check_pairs
-from rscc.inference.explanations import Explanation, explain_features
-from rscc.inference.fact_heads import ANSWERS, region_logits
-from rscc.inference.localisers import LOCALISERS, ChangeHeadLocaliser, Localiser
-from rscc.inference.lone_changes import lone_answers, surest
-from rscc.inference.roads import picture_roads, road_logits
+from rscc.facts.calibration import FlagCalibration, changed_probability
+from rscc.facts.explanations import Explanation, explain_features
+from rscc.facts.pair_captions import decoder_captions, fact_answers, fact_captions, with_lone_changes
+from rscc.folders import DEFAULT_MODEL
+from rscc.images import check_pairs
 from rscc.model_folder import (
-    ModelCard,
     ModelFolder,
     find_model,
+    load_detector,
     load_facts,
+    load_familiarity,
     load_model,
     open_model_folder,
     use_int8,
 )
-from rscc.models.shared.backbone import fold_norms
+from rscc.models.localisers import LOCALISERS, Localiser
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.shipped import DEFAULT_MODEL
-from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
-from rscc.text.no_change import is_no_change
-from rscc.text.statements import PLACE_WORDS, without_place
-
-# The trunk's last maps of both dates, (B, C, h, w) each.
-Maps = tuple[torch.Tensor, torch.Tensor]
-# What the heads tell of pairs, see Captioner.survey, and the changes of each that only they know of.
-Told = tuple[torch.Tensor, list[dict[str, float]]]
+from rscc.models.shared.change_detector import ChangeDetector
+from rscc.models.shared.search_rules import SearchRules
+from rscc.models.torchgeo_detector import TorchGeoDetector, load_torchgeo
+from rscc.models.trunks.backbone import fold_norms
+from rscc.structures import Caption, ChangePrediction, DifferenceFeatures
+from rscc.visibility.detector import VeilDetector, load_veil_detector
+from rscc.weights import check_finite
 
 
 class Captioner:
     """Captions pairs of images and finds their changed pixels.
 
-    Whatever is asked of it, :class:`~rscc.errors.NonFiniteOutput` is raised where the network answers NaN or
-    infinity: no threshold is below these, so they would be taken for "no change".
+    Every method raises :class:`~rscc.errors.NonFiniteOutput` if the network answers NaN or infinity.
 
     Attributes:
-        card: what the model says of itself.
-        device: where it runs.
+        card, device: the model, and where it runs.
+        detector: trunk and change head.
         bf16: whether it computes in bfloat16, which it does where the hardware is fast at it.
-        int8: whether trunk and change head compute in 8-bit integers, see :mod:`rscc.inference.int8`.
-        facts: what it tells facts by, which its sentences are then made of; None where the model has none, or
-            its decoder is to speak for itself.
+        int8: whether trunk and change head compute in 8-bit integers, see :mod:`rscc.models.int8_trunk`.
+        facts: fact heads and rules, which its sentences come from; None where the model has none, or where
+            its decoder writes the sentences.
+        familiarity: measures how like the training data some ground is; None where the model has no measure.
+        other_detector: the network of another project that finds changed pixels in place of the change head,
+            see :meth:`with_detector`; None without one.
     """
 
     def __init__(
         self,
-        model: ChangeCaptioner,
+        model: ChangeCaptioner | ChangeDetector,
         folder: ModelFolder,
         *,
         device: str = "auto",
         ground: bool = True,
         int8: bool = True,
     ):
-        self.card: ModelCard = folder.card
+        """Use a loaded model; given a detector, the other weights are read when they are needed."""
+        self.card = folder.card
         self.device = pick_device(device)
-        self._model = model.to(self.device).eval()
-        fold_norms(self._model.backbone)
+        self._folder = folder
+        detector = model if isinstance(model, ChangeDetector) else model.detector()
+        self.detector = detector.to(self.device).eval()
+        fold_norms(detector.backbone)
         self.int8 = int8 and bool(self.card.ranges) and fast_int8(self.device)
         if self.int8:
-            use_int8(folder, self._model)
-        self._rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
-        self._place_words = [i for i, word in enumerate(model.vocabulary.words) if word in PLACE_WORDS]
+            use_int8(folder, detector)
+        if isinstance(model, ChangeCaptioner):
+            model.backbone, model.change_head = detector.backbone, detector.change_head
+            self._model = model.to(self.device).eval()
         self.bf16 = fast_bf16(self.device)
         self.facts = load_facts(folder) if ground else None
         if self.facts is not None:
-            for module in filter(None, (self.facts.heads, self.facts.roads)):
-                module.to(self.device)
+            self.facts.to(self.device)
+        self.familiarity = load_familiarity(folder)
+        if self.familiarity is not None:
+            self.familiarity.to(self.device)
+        self.other_detector: TorchGeoDetector | None = None
 
     @classmethod
     def load(
@@ -90,12 +98,15 @@ class Captioner:
     ) -> Captioner:
         """Load a shipped model by name, or a model folder.
 
+        Of a model whose report sentences come from facts or from land cover, only trunk, change head and fact
+        heads are loaded; encoder and decoder are loaded on first use.
+
         Args:
             model: name or folder.
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
-            ground: make sentences of measured facts where the model tells them.
+            ground: make sentences of facts where the model has fact heads.
             int8: let trunk and change head compute in 8-bit integers, in a third of the time, where the card
-                and the processor allow it; see :mod:`rscc.inference.int8`.
+                and the processor allow it; see :mod:`rscc.models.int8_trunk`.
 
         Raises:
             ModelNotFound: no such name or folder.
@@ -103,66 +114,107 @@ class Captioner:
             DeviceUnavailable: this machine has no such device.
         """
         folder = open_model_folder(find_model(model), check_hashes=True)
-        return cls(load_model(folder), folder, device=device, ground=ground, int8=int8)
+        decodes = folder.card.sentences == "decoder" and not (ground and folder.has_facts)
+        whole = decodes or folder.card.localiser != "change_head"
+        network = load_model(folder) if whole else load_detector(folder)
+        captioner = cls(network, folder, device=device, ground=ground, int8=int8)
+        return captioner if folder.detector is None else captioner.with_detector(folder.detector)
 
-    def search(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Find changed pixels by as little of the network as does: the trunk and the change head, if trained.
+    def with_detector(self, detector: str | Path) -> Captioner:
+        """Return a captioner whose changed pixels come from another network; words and facts stay the same.
+
+        Args:
+            detector: ``torchgeo:FILE``, see :func:`rscc.models.torchgeo_detector.load_torchgeo`.
+
+        Raises:
+            DetectorInvalid: the file cannot be opened, or does not fit this model.
+            ExtraNotInstalled: TorchGeo is not installed.
+        """
+        captioner = copy.copy(self)
+        captioner.other_detector = load_torchgeo(detector, self._folder.card).to(self.device)
+        captioner.card = captioner.other_detector.card
+        return captioner
+
+    @cached_property
+    def _model(self) -> ChangeCaptioner:
+        """The whole network; loaded when a call needs more than change maps and facts."""
+        return load_model(self._folder, self.detector).to(self.device).eval()
+
+    @cached_property
+    def veils(self) -> VeilDetector:
+        """Finds cloud, its shadow and haze on each date."""
+        return load_veil_detector(self.device)
+
+    @cached_property
+    def _rules(self) -> SearchRules:
+        return self._model.search_rules(self._folder.no_change_prefixes, self._folder.no_change_runs)
+
+    def search(self, before: np.ndarray, after: np.ndarray, values: np.ndarray | None = None) -> np.ndarray:
+        """Find changed pixels with trunk and change head only, where the latter was trained.
 
         Args:
             before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
+            values: (B, 2, C, H, W) float32, both dates in the bands of :attr:`other_detector`, if it has any.
 
         Returns:
             (B, H, W) float32 in 0..1, the ``change_probability`` of :meth:`predict_change`.
 
         Raises:
-            ValueError: the images are not as said here.
+            ValueError: the images are not as described here.
         """
         with self._inference():
-            return self._maps(before, after)[1]
+            return self._maps(before, after, values)[1]
 
-    def survey(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Find changed pixels as :meth:`search` does, and ask the fact heads of every position.
+    def survey(
+        self, before: np.ndarray, after: np.ndarray, values: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find changed pixels like :meth:`search`, and run the other heads at every position.
 
         Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
+            before, after, values: see :meth:`search`.
 
         Returns:
-            (B, H, W) float32 in 0..1, and the heads' logits (B, len(ANSWERS), h, w) float16 on the grid of
-            the model's positions; :mod:`rscc.inference.fact_heads` says how those of a region are one. Where
-            the model tells roads, those of :mod:`rscc.inference.roads` follow, CHANNELS of them.
+            (B, H, W) float32 in 0..1, and logits (B, len(ANSWERS), h, w) float16 of :mod:`rscc.facts.heads`
+            at the model's positions. With a road head, CHANNELS logits of :mod:`rscc.facts.road_head` follow,
+            with :attr:`familiarity` its logit. Without fact heads only the latter.
 
         Raises:
-            ValueError: the images are not as said here, or there are no :attr:`facts`.
+            ValueError: the images are not as described here, or there are neither :attr:`facts` nor
+                :attr:`familiarity`.
         """
-        if self.facts is None:
+        if self.facts is None and self.familiarity is None:
             raise ValueError(
-                f"{self.card.name}: it tells no facts, or was loaded with ground=False; search() needs none"
+                f"{self.card.name}: it has no heads, or was loaded with ground=False; use search()"
             )
+        answers = []
         with self._inference():
-            maps, probability = self._maps(before, after)
-            change = torch.from_numpy(probability).to(self.device)
-            answers = self._told(maps, change)
-        return probability, answers.half().cpu().numpy()
+            maps, probability = self._maps(before, after, values)
+            if self.facts is not None:
+                answers.append(self._answers(maps, probability))
+            if self.familiarity is not None:
+                with torch.autocast(self.device.type, enabled=False):
+                    answers.append(self.familiarity.maps(*maps, self.card.position_size))
+                check_finite(self.card.name, answers[-1])
+        return probability, torch.cat(answers, 1).half().cpu().numpy()
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
-        """Find changed pixels.
+        """Find changed pixels and whether anything changed.
 
         Args:
             before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
 
         Returns:
-            Change probability per pixel and P(anything changed) per pair. Where the card's ``localiser`` is
-            not the change head, the former only ranks pixels, see :mod:`rscc.inference.localisers`. With
-            :attr:`facts` the latter is that of a new road or a clearing where nothing else tells of a change,
-            see :mod:`rscc.inference.lone_changes`.
+            Change probability per pixel and P(anything changed) per pair. The former only ranks pixels if the
+            card's ``localiser`` is not the change head, see :mod:`rscc.models.localisers`. With :attr:`facts`
+            the latter includes new roads and clearings, see :mod:`rscc.facts.lone_changes`.
 
         Raises:
-            ValueError: the images are not as said here.
+            ValueError: the images are not as described here.
         """
         with self._inference():
             features = self._encode(before, after)
             prediction = self._find(features)
-            return prediction if self.facts is None else self._ask(features, prediction)[0]
+            return prediction if self.facts is None else self._with_lone_changes(features, prediction)[0]
 
     def caption(
         self,
@@ -172,41 +224,41 @@ class Captioner:
         beams: int = 3,
         assume_changed: bool = False,
         placeless: bool = False,
-        focus: np.ndarray | None = None,
         ground: bool = True,
+        gated: bool = True,
     ) -> list[Caption]:
         """Describe what changed.
 
         Args:
             before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
             beams: width of the beam search, 1 or more; its other sentences become the alternatives.
-            assume_changed: the caller knows that something changed; no "no change" sentence is given.
-            placeless: where in the pictures something is does not matter, as in crops around what changed:
-                it is left out at the end of sentences, and those that still have
-                :data:`~rscc.text.statements.PLACE_WORDS` are passed over where the search finds others.
-            focus: (B, h, w) in 0..1 of any grid, how much of what changed there is to be described: where it
-                is 0 the model is shown no difference. It is averaged over positions. None describes all.
-            ground: make sentences of facts where the model tells them; else its decoder speaks for itself.
+            assume_changed: something is known to have changed; no "no change" sentence is given.
+            placeless: the position in the picture is meaningless, as in crops around a change: it is removed
+                from the end of sentences, and sentences that still have
+                :data:`~rscc.text.statements.PLACE_WORDS` are ranked last.
+            ground: make sentences of facts where the model has fact heads; else the decoder writes them.
+            gated: let P(changed) decide about the fixed "no change" sentence; else the decoder writes all
+                sentences, as in the papers. It has no effect on sentences of facts.
 
         Returns:
             One caption per pair. A pair whose P(anything changed) is below the card's threshold gets the
             fixed "no change" sentence, scored with 1 - P. A model whose threshold is 0 never learnt that
-            probability: its decoder says in its own words when nothing changed.
-            The score of another sentence is P(changed), which is 1 when the caller knows, times the
-            probability that it is a good sentence for a change; see :mod:`rscc.inference.calibration`.
-            With :attr:`facts` the sentences state facts only, ``beams``, ``placeless`` and ``focus`` have no
-            part in them, and the captions are :class:`~rscc.inference.facts.GroundedCaption`.
+            probability: its decoder states in its own words that nothing changed.
+            The score of another sentence is P(changed), or 1 with ``assume_changed``, times the probability
+            that it is a good sentence for a change; see :mod:`rscc.facts.calibration`.
+            With :attr:`facts` the sentences state facts only, ``beams`` and ``placeless`` have no effect, and
+            the captions are :class:`~rscc.facts.grounded_captions.GroundedCaption`.
 
         Raises:
-            ValueError: the images, ``beams`` or ``focus`` are not as said here.
+            ValueError: the images or ``beams`` are not as described here.
         """
         with self._inference():
             if ground and self.facts is not None:
                 features = self._encode(before, after)
-                return self._ground(*self._ask(features, self._find(features)), assume_changed)
+                return self._by_facts(features, self._find(features), assume_changed)[1]
             head = not assume_changed and self._flag is not None and self._flag.reads_evidence
-            features = self._encode(before, after, head=head, focus=focus)
-            return self._say(features, beams, assume_changed, placeless=placeless)
+            features = self._encode(before, after, head=head)
+            return self._by_decoder(features, beams, assume_changed, placeless=placeless, gated=gated)
 
     def describe(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
@@ -219,24 +271,24 @@ class Captioner:
             features = self._encode(before, after)
             prediction = self._find(features)
             if self.facts is not None:
-                prediction, told = self._ask(features, prediction)
-                return prediction, self._ground(prediction, told, assume_changed)
-            return prediction, self._say(features, beams, assume_changed)
+                return self._by_facts(features, prediction, assume_changed)
+            return prediction, self._by_decoder(features, beams, assume_changed)
 
     def say(
         self, features: DifferenceFeatures, *, beams: int = 3, assume_changed: bool = False
     ) -> list[Caption]:
-        """Describe what changed as :meth:`caption` does, from pairs that this captioner's model encoded.
+        """Describe what changed in pairs that this captioner's model has encoded, by the decoder.
 
-        They must be encoded with the change head's logits where P(changed) is calibrated with them.
+        They must be encoded with change logits where the calibration of P(changed) reads them. Other
+        arguments as :meth:`caption`.
         """
         with self._inference():
-            return self._say(features, beams, assume_changed)
+            return self._by_decoder(features, beams, assume_changed)
 
     def explain(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
     ) -> Explanation:
-        """Describe one pair by the decoder, as with ``ground=False``; show where its words look and rest on.
+        """Describe one pair by the decoder; show where each word attends and what it depends on.
 
         Args:
             before, after: (3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
@@ -245,7 +297,7 @@ class Captioner:
         with self._inference():
             features = self._encode(before[None], after[None])
             prediction = self._find(features)
-            (caption,) = self._say(features, beams, assume_changed)
+            (caption,) = self._by_decoder(features, beams, assume_changed)
             return explain_features(
                 self._model,
                 features,
@@ -254,128 +306,97 @@ class Captioner:
                 change=prediction.change_probability[0],
             )
 
-    def _encode(
-        self, before: np.ndarray, after: np.ndarray, *, head: bool = True, focus: np.ndarray | None = None
-    ) -> DifferenceFeatures:
+    def _encode(self, before: np.ndarray, after: np.ndarray, *, head: bool = True) -> DifferenceFeatures:
         """Encode pairs; ``head``: with what finding the changed pixels needs."""
-        check_pairs(before, after, self.card.position_size, focus)
-        features = self._model.encode(
-            self._tensor(before),
-            self._tensor(after),
-            head=head and self._localiser.needs_head,
-            focus=None if focus is None else self._tensor(focus.astype(np.float32)),
-        )
+        check_pairs(before, after, self.card.position_size)
+        head = head and self._localiser.needs_head
+        features = self._model.encode(self._tensor(before), self._tensor(after), head=head)
         check_finite(self.card.name, features.tokens, features.changed_logits, features.change_logits)
         return features
 
-    def _maps(self, before: np.ndarray, after: np.ndarray) -> tuple[Maps, np.ndarray]:
+    def _maps(
+        self, before: np.ndarray, after: np.ndarray, values: np.ndarray | None = None
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], np.ndarray]:
         """Return the trunk's last maps of both dates and the change probability, as :meth:`search` does."""
-        if not isinstance(self._localiser, ChangeHeadLocaliser):
+        if self.card.localiser != "change_head":
             features = self._encode(before, after)
             pair = features.pair
             return (pair.maps_before, pair.maps_after), self._find(features).change_probability
         check_pairs(before, after, self.card.position_size)
-        # One date after the other: together they would hold twice the memory at a time.
-        trunk = [self._model.backbone(self._tensor(date)) for date in (before, after)]
-        logits = self._model.change_head(*trunk)
-        check_finite(self.card.name, logits)
-        change = enlarge_maps(logits, before.shape[-2:]).sigmoid()
-        first, second = (self._model.pooled(maps[-1]) for maps in trunk)
+        dates = self._tensor(before), self._tensor(after)
+        first, second, logits = self.detector(*dates)
+        if self.other_detector is None:
+            check_finite(self.card.name, logits)
+            change = enlarge_maps(logits, before.shape[-2:]).sigmoid()
+        else:
+            change = self._by_other(dates, None if values is None else self._tensor(values))
         return (first, second), change.cpu().numpy()
+
+    def _by_other(
+        self, dates: tuple[torch.Tensor, torch.Tensor], values: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        assert self.other_detector is not None and self.card.detector is not None
+        if values is None and self.card.detector.bands:
+            raise ValueError(f"{self.card.detector.file}: give the values of its bands")
+        change: torch.Tensor = self.other_detector(*dates, values)
+        check_finite(self.card.detector.file, change)
+        return change
 
     def _find(self, features: DifferenceFeatures) -> ChangePrediction:
         images = features.pair.images
         assert images is not None
-        maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
+        if self.other_detector is not None:
+            maps = self._by_other(images)
+        else:
+            maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
         changed = changed_probability(features, self._flag)
         check_finite(self.card.name, maps, changed)
         return ChangePrediction(maps.cpu().numpy(), changed.cpu().numpy())
 
-    def _ask(self, features: DifferenceFeatures, found: ChangePrediction) -> tuple[ChangePrediction, Told]:
-        """Ask the heads, and take what only they know of for a change where nothing else tells of one."""
-        assert self.facts is not None, "the model tells no facts"
-        maps, change = (features.pair.maps_before, features.pair.maps_after), found.change_probability
-        answers = self._told(maps, torch.from_numpy(change).to(self.device))
-        rules, metres = self.facts.rules.on_maps(), self.card.gsd * change.shape[-1] / answers.shape[-1]
-        probability, lone = found.changed_probability.copy(), [dict[str, float]() for _ in answers]
-        for number in np.flatnonzero(probability < self.card.changed_threshold):
-            lone[number] = lone_answers(answers[number].cpu().numpy(), rules, metres)
-            probability[number] = max(probability[number], surest(lone[number], rules))
-        return ChangePrediction(change, probability), (answers, lone)
-
-    def _told(self, maps: Maps, change: torch.Tensor) -> torch.Tensor:
-        """Return the logits of the heads for every position, (B, K, h, w) as :meth:`survey` has them."""
-        assert self.facts is not None, "the model tells no facts"
-        before, after = (date.float() for date in maps)
-        with torch.autocast(self.device.type, enabled=False):
-            answers = self.facts.heads.maps(before, after, change)
-            if self.facts.roads is not None:
-                answers = torch.cat([answers, self.facts.roads.maps(before, after)], 1)
+    def _answers(self, maps: tuple[torch.Tensor, torch.Tensor], change: np.ndarray) -> torch.Tensor:
+        """Return the logits of all heads at every position, (B, K, h, w), in the order of :meth:`survey`."""
+        assert self.facts is not None, "the model has no fact heads"
+        answers = fact_answers(self.facts, *maps, torch.from_numpy(change).to(self.device))
         check_finite(self.card.name, answers)
         return answers
 
-    def _ground(self, prediction: ChangePrediction, told: Told, assume_changed: bool) -> list[Caption]:
-        """Describe pairs by facts; one that is not changed gets the fixed sentence."""
-        assert self.facts is not None, "the model tells no facts"
-        answers, lone = told
-        masks = prediction.change_probability >= self.card.threshold
-        mask = torch.from_numpy(masks).to(self.device)
-        facts, regions = answers[:, : len(ANSWERS)], (torch.ones_like(mask), mask)
-        logits, closer = (region_logits(facts, region).cpu().numpy() for region in regions)
-        captions: list[Caption] = []
-        for number, probability in enumerate(prediction.changed_probability.tolist()):
-            if not assume_changed and probability < self.card.changed_threshold:
-                captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
-                continue
-            roads = road_logits(answers[number].cpu().numpy())
-            near = None if roads is None else picture_roads(roads, self.card.gsd * masks.shape[-1])
-            seen = (logits[number], closer[number], masks[number], 1.0 if assume_changed else probability)
-            found = self.facts.picture_caption(*seen, gsd=self.card.gsd, roads=near, lone=lone[number])
-            captions.append(found)
-        return captions
+    def _with_lone_changes(
+        self, features: DifferenceFeatures, found: ChangePrediction
+    ) -> tuple[ChangePrediction, torch.Tensor, list[dict[str, float]]]:
+        """Return the prediction with lone changes, the answers of all heads, and the lone answers."""
+        assert self.facts is not None, "the model has no fact heads"
+        pair = features.pair
+        answers = self._answers((pair.maps_before, pair.maps_after), found.change_probability)
+        prediction, lone = with_lone_changes(self.facts, self.card, found, answers)
+        return prediction, answers, lone
 
-    def _say(
-        self, features: DifferenceFeatures, beams: int, assume_changed: bool, *, placeless: bool = False
+    def _by_facts(
+        self, features: DifferenceFeatures, found: ChangePrediction, assume_changed: bool
+    ) -> tuple[ChangePrediction, list[Caption]]:
+        assert self.facts is not None, "the model has no fact heads"
+        prediction, answers, lone = self._with_lone_changes(features, found)
+        captions = fact_captions(self.facts, self.card, prediction, answers, lone, assume_changed)
+        return prediction, captions
+
+    def _by_decoder(
+        self,
+        features: DifferenceFeatures,
+        beams: int,
+        assume_changed: bool,
+        *,
+        placeless: bool = False,
+        gated: bool = True,
     ) -> list[Caption]:
-        if beams < 1:
-            raise ValueError(f"beams must be at least 1; got {beams}")
-        decides = assume_changed or self.card.changed_threshold > 0
-        hypotheses = self._model.generate_from(
+        return decoder_captions(
+            self._model,
+            self.card,
             features,
+            self._rules,
             beams=beams,
-            rules=self._rules if decides else None,
-            support=self.card.support,
-            avoided=self._place_words if placeless else (),
+            assume_changed=assume_changed,
+            placeless=placeless,
+            gated=gated,
         )
-        likelihoods = torch.tensor([ranked[0].score for ranked in hypotheses])
-        known = torch.ones_like(likelihoods) if assume_changed else changed_probability(features, self._flag)
-        check_finite(self.card.name, likelihoods, known)
-        captions = []
-        for probability, ranked in zip(known.tolist(), hypotheses, strict=True):
-            if not assume_changed and probability < self.card.changed_threshold:
-                captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
-                continue
-            sentences = [self._model.vocabulary.decode(one.ids) for one in ranked]
-            texts = list(dict.fromkeys(map(without_place, sentences) if placeless else sentences))
-            changed = decides or not is_no_change(texts[0])
-            captions.append(
-                Caption(
-                    text=texts[0],
-                    score=self._score(ranked[0].score, probability) if changed else ranked[0].score,
-                    changed=changed,
-                    alternatives=tuple(texts[1:]),
-                    likelihood=ranked[0].score,
-                )
-            )
-        return captions
-
-    def _score(self, likelihood: float, probability: float) -> float:
-        """Score a sentence about a change that there is with ``probability``."""
-        calibration = self.card.calibration
-        if calibration is None or calibration.score is None:
-            return likelihood
-        changed = probability if self.card.changed_threshold > 0 else 1.0
-        return changed * calibration.score.probability(likelihood)
 
     @property
     def _flag(self) -> FlagCalibration | None:
@@ -395,5 +416,5 @@ class Captioner:
 
 
 def load_captioner(model: str, device: str) -> Captioner:
-    """Load a model by name or folder, as the commands and the workers of an archive do."""
+    """Load a model by name or folder, for the commands and the workers of an archive."""
     return Captioner.load(model, device=device)

@@ -1,4 +1,4 @@
-"""Where a model computes."""
+"""Devices, and the number formats that they compute fast."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rscc.errors import DeviceUnavailable
 
 
 def pick_device(name: str, *, hold: bool = True) -> torch.device:
-    """Return a device of this machine.
+    """Return a device of this machine by name.
 
     Args:
         name: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
-        hold: try a GPU of CUDA out, which holds memory of it as long as the process runs; else only see
-            whether there is one.
+        hold: test a CUDA GPU by allocating on it, which keeps some of its memory until the process ends;
+            otherwise only check that it exists.
 
     Raises:
         DeviceUnavailable: this machine has no such device.
@@ -34,8 +34,8 @@ def pick_device(name: str, *, hold: bool = True) -> torch.device:
 def fast_bf16(device: torch.device) -> bool:
     """Return whether the hardware computes bfloat16 faster than float32.
 
-    Processors of Intel without AMX have instructions for it and lose by them; those of AMD with the same
-    ones gain (docs/performance.md).
+    With AVX-512 instructions for it, AMD processors are faster and Intel processors without AMX are slower
+    (docs/results.md).
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
@@ -47,7 +47,7 @@ def fast_bf16(device: torch.device) -> bool:
 def fast_int8(device: torch.device) -> bool:
     """Return whether the processor has instructions for sums of products of 8-bit integers (VNNI, AMX).
 
-    Without them such sums overflow, or are no faster.
+    Without them such sums overflow, or are not faster than floats.
     """
     if device.type != "cpu" or "onednn" not in torch.backends.quantized.supported_engines:
         return False

@@ -1,7 +1,7 @@
-"""Errors a user can act on; each class is named by the fact it states.
+"""Errors that a user can act on.
 
 The command prints ``str(error)`` as one line on stderr and exits with ``error.exit_code``
-(2: the input or an option is wrong; 1: the input was right but the run failed).
+(2: the input or an option is wrong; 1: the input is right but the run failed).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,19 @@ class RsccError(Exception):
 
 
 class ModelNotFound(RsccError):
-    """A model name is not in the registry and is not a folder either."""
+    """A model name is neither in the registry nor a folder."""
 
 
 class ModelFolderInvalid(RsccError):
-    """A model folder lacks a file, or a file does not agree with its recorded SHA-256 or config."""
+    """A model folder lacks a file, or a file does not match its recorded SHA-256 or config."""
+
+
+class DetectorInvalid(RsccError):
+    """A change detector of another project cannot be opened, or does not fit the model or the scenes."""
 
 
 class ConfigInvalid(RsccError):
-    """A config file has an unknown key or a value outside its allowed range."""
+    """A config has an unknown key or a value outside its allowed range."""
 
 
 class DatasetLayoutInvalid(RsccError):
@@ -31,7 +35,7 @@ class DatasetLayoutInvalid(RsccError):
 
 
 class SplitMissing(DatasetLayoutInvalid):
-    """A data set has no pairs of a split, or no file that lists them."""
+    """A data set has no pairs in a split, or no file that lists them."""
 
 
 class WeightsNotFound(RsccError):
@@ -44,7 +48,7 @@ class ExtraNotInstalled(RsccError):
 
 @contextmanager
 def extra(name: str, who: str = "this command") -> Iterator[None]:
-    """Say which extra brings a package outside this distribution that is missing, and who needs it."""
+    """Turn a missing third-party package into an error that names the extra that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -55,7 +59,7 @@ def extra(name: str, who: str = "this command") -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says; its kind where it says nothing."""
+    """Return the first line of an error's message; its type if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -64,17 +68,17 @@ class DeviceUnavailable(RsccError):
 
 
 class OutputExists(RsccError):
-    """The folder to be written is there already; nothing is overwritten."""
+    """The output folder exists; nothing is overwritten."""
 
 
 class NonFiniteLoss(RsccError):
-    """Training met a NaN or an infinity; the message lists every loss term."""
+    """A loss is NaN or infinite; the message lists every loss term."""
 
     exit_code = 1
 
 
 class NonFiniteOutput(RsccError):
-    """The network answered NaN or infinity; ``pairs`` are the places of such pairs in what it was given."""
+    """The network returned NaN or infinity; ``pairs`` are the indices of those pairs in the batch."""
 
     exit_code = 1
 

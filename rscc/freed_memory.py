@@ -1,23 +1,23 @@
-"""What a process does with memory that it no longer needs."""
+"""Settings of the memory allocator."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 
-# Of glibc's malloc.h, and the largest value that its mallopt takes.
+# From glibc's malloc.h, and the largest value that mallopt accepts.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX, _MOST = -1, -3, -8, 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
-    """Keep freed memory for the next tensor; return nothing to the system while the process runs.
+    """Keep freed memory for the next tensor instead of returning it to the system.
 
-    By default glibc returns every large block, and the system clears its pages when the next layer asks for
-    them again. What that costs is measured in ``docs/performance.md``.
+    By default glibc returns every large block, and the system clears its pages for the next allocation; the
+    cost is measured in ``docs/results.md``.
 
     Returns:
-        Whether that was done: it is not where ``MALLOC_`` variables or ``GLIBC_TUNABLES`` are set, for then
-        the user has decided, nor without glibc's malloc.
+        Whether it was set: not if the user has set ``MALLOC_`` variables or ``GLIBC_TUNABLES``, nor without
+        glibc's malloc.
     """
     if any(name.startswith("MALLOC_") or name == "GLIBC_TUNABLES" for name in os.environ):
         return False
@@ -25,6 +25,6 @@ def keep_freed_memory() -> bool:
         set_option = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    # One arena for all threads: further ones return what is freed in them, whatever is asked of them.
+    # One arena for all threads: further arenas ignore these settings.
     options = ((_TRIM_THRESHOLD, _MOST), (_MMAP_THRESHOLD, _MOST), (_ARENA_MAX, 1))
     return all([set_option(name, value) for name, value in options])

@@ -1,130 +1,52 @@
 """Model folders: what a trained captioner is on disk, and the models that this installation knows.
 
 A model folder holds ``model.safetensors``, ``vocabulary.json``, ``CARD.md`` for people and ``model.json``
-with the card, the model's sizes, the beginnings and runs of words of "no change" sentences and the SHA-256
-of the others. One that tells facts has ``facts.safetensors`` and ``facts.json`` besides.
+with the card, the sizes of the model, the word sequences of "no change" sentences and the SHA-256 of the
+other files. ``detector`` in it names a change detector of another project in the folder, which runs in place
+of the change head. A model with fact heads adds ``facts.safetensors`` and ``facts.json``, one with a measure
+of familiar ground ``familiarity.safetensors``.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import json
-import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rscc.config import MOST_TILE, SENTENCES, ModelConfig, build, check_support
-from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound, first_line
-from rscc.files import atomic_write, parsed_json
-from rscc.inference.calibration import Calibration
-from rscc.settings import check, check_choice, of_type
-from rscc.shipped import SHIPPED
+from rscc.config import ModelConfig
+from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound, OutputExists, first_line
+from rscc.files import atomic_write, open_regular, parsed_json, read_file
+from rscc.folders import SHIPPED
+from rscc.model_card import ModelCard
+from rscc.settings import build, of_type
 
 if TYPE_CHECKING:
-    from rscc.inference.facts import FactModel
+    from torch import nn
+
+    from rscc.facts.fact_model import FactModel
+    from rscc.facts.familiarity import Familiarity
     from rscc.models.shared.captioner import ChangeCaptioner
+    from rscc.models.shared.change_detector import ChangeDetector
+
+    Network = TypeVar("Network", bound=nn.Module)
 
 _FORMAT = 1
+MOST_WEIGHTS = 2**36
+"""Largest file of a folder that is hashed."""
 FACTS = frozenset({"facts.safetensors", "facts.json"})
-"""Members of a folder that tells facts."""
-
-# Where polygons come from, by the ``localiser`` of a card.
-LOCALISATIONS = {
-    "change_head": "change head trained on change masks",
-    "attention": "attention of the caption's words (the decoder's cross-attention), not trained on masks",
-    "difference": "difference of both dates, thresholded and clustered (DAVIR, Eq. 2), not trained on masks",
-}
-
-
-@dataclass(frozen=True)
-class ModelCard:
-    """What a user must know of a trained model.
-
-    Attributes:
-        name, version: of the model.
-        description: one line.
-        paper: key of the model it is an instance of.
-        weights_sha256: of ``model.safetensors``.
-        facts_sha256: of what it tells facts by; empty where it tells none.
-        gsd: metres per pixel that scenes are resampled to.
-        gsd_range: finest and coarsest native metres per pixel it is meant for.
-        tile_size: side of its input in pixels.
-        threshold: change probability from which a pixel is changed, chosen on the validation split.
-        changed_threshold: the same for P(anything changed) of a tile.
-        localisation: where the polygons come from, in words.
-        licence: of the weights, and what the training data ask for.
-        data: training and validation data.
-        trained: command, machine and time.
-        limits: what it cannot do, one sentence each.
-        scores: validation scores by name.
-        localiser: where the polygons come from, a key of :data:`LOCALISATIONS`.
-        parts: beginnings of the names of the weights that the folder holds, of a model that is no captioner
-            yet but a start for one; empty: all of them.
-        calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
-        draws: 0; sentences that earlier versions let choose.
-        support: see :class:`~rscc.config.CardConfig`.
-        kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
-        cost: time and energy that it takes.
-        sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
-        search_size: side in pixels of the tiles that a scene is searched in, where its change map was found
-            to be as good in them; 0 is ``tile_size``. Larger tiles overlap less.
-        position_size: side in pixels of a position of its features; the sides of tiles are multiples.
-        ranges: how large activations of trunk and change head get, for 8-bit integers, see
-            :func:`rscc.inference.int8.activation_ranges`; empty where that was not measured.
-    """
-
-    name: str
-    version: str
-    description: str
-    paper: str
-    weights_sha256: str
-    gsd: float
-    gsd_range: tuple[float, ...]
-    tile_size: int
-    threshold: float
-    changed_threshold: float
-    localisation: str
-    licence: str
-    data: str
-    trained: str
-    limits: tuple[str, ...] = ()
-    scores: dict[str, float] = field(default_factory=dict)
-    localiser: str = "change_head"
-    parts: tuple[str, ...] = ()
-    calibration: Calibration | None = None
-    draws: int = 0
-    support: int = 0
-    kinds: dict[str, dict[str, float]] = field(default_factory=dict)
-    cost: str = ""
-    facts_sha256: str = ""
-    sentences: str = "decoder"
-    search_size: int = 0
-    position_size: int = 16
-    ranges: dict[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        check_choice("card.localiser", self.localiser, LOCALISATIONS)
-        check_choice("card.sentences", self.sentences, SENTENCES)
-        check(not self.draws, f"card.draws is {self.draws}; it must be 0: sentences are not drawn any more")
-        check_support(self.support)
-        tile, searched, side = self.tile_size, self.search_size, self.position_size
-        check(16 <= tile <= MOST_TILE, f"card.tile_size is {tile}; it must be 16 to {MOST_TILE} pixels")
-        fits = searched == 0 or tile <= searched <= MOST_TILE
-        check(fits, f"card.search_size must be {tile} to {MOST_TILE} pixels, or 0")
-        whole = side >= 1 and tile % side == searched % side == 0
-        check(whole, f"card.tile_size and card.search_size must be multiples of {side} pixels")
-        low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
-        metres = 0 < self.gsd < math.inf and low_high
-        check(metres, "card.gsd and card.gsd_range must be metres above 0, the finer first")
-        check(
-            all(0 < most < math.inf for most in self.ranges.values()), "card.ranges must be numbers above 0"
-        )
-        shares = 0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf
-        check(shares, "card.threshold must be in 0..1, card.changed_threshold a number from 0")
+"""Files of a folder with fact heads."""
+FAMILIARITY = "familiarity.safetensors"
+"""File of a folder with a measure of familiar ground."""
+DETECTOR = ("backbone.", "change_head.")
+"""Prefixes of the weights of a :class:`~rscc.models.shared.change_detector.ChangeDetector`."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +55,13 @@ class ModelFolder:
 
     Attributes:
         path: the folder.
-        card: what it says of itself.
+        card: describes the model.
         config: sizes of the model.
         no_change_prefixes: beginnings, in words, that only "no change" captions have.
-        no_change_runs: runs of words that only they have, anywhere; none in folders of earlier versions.
-        tells_facts: whether it holds what :func:`load_facts` reads.
+        no_change_runs: runs of words, anywhere in a sentence, that only "no change" captions have.
+        has_facts, has_familiarity: whether it holds the files that :func:`load_facts` and
+            :func:`load_familiarity` read.
+        detector: weights of the detector of another project; None without one.
     """
 
     path: Path
@@ -145,24 +69,32 @@ class ModelFolder:
     config: ModelConfig
     no_change_prefixes: tuple[tuple[str, ...], ...]
     no_change_runs: tuple[tuple[str, ...], ...] = ()
-    tells_facts: bool = False
+    has_facts: bool = False
+    has_familiarity: bool = False
+    detector: Path | None = None
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file as hexadecimal digits."""
-    with path.open("rb") as file:
+    """Return the SHA-256 of a file as hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read, or has more than 64 GiB.
+    """
+    with open(path, "rb", opener=open_regular) as file:
+        if os.fstat(file.fileno()).st_size > MOST_WEIGHTS:
+            raise OSError(errno.EFBIG, f"it has more than {MOST_WEIGHTS // 2**30} GiB", str(path))
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _facts_hash(hashes: Mapping[str, str]) -> str:
-    told = "".join(hashes[name] for name in sorted(FACTS & hashes.keys()))
-    return hashlib.sha256(told.encode()).hexdigest() if told else ""
+    joined = "".join(hashes[name] for name in sorted(FACTS & hashes.keys()))
+    return hashlib.sha256(joined.encode()).hexdigest() if joined else ""
 
 
 def hashes_of(path: Path) -> tuple[str, str]:
-    """Return SHA-256 of the weights of a folder, and of what it tells facts by (empty where it tells none).
+    """Return the SHA-256 of the weights of a folder, and of its fact heads (empty without them).
 
-    They are taken of the files, whatever ``model.json`` says.
+    The files are hashed, whatever ``model.json`` records.
 
     Raises:
         OSError: there are no weights, or a file cannot be read.
@@ -180,17 +112,17 @@ def find_model(model: str | Path) -> Path:
     """Return the folder of a shipped model's name or of a path.
 
     Raises:
-        ModelNotFound: neither; the message lists the names.
+        ModelNotFound: neither exists; the message lists the names.
     """
     for path in (SHIPPED / str(model), Path(model)):
-        if os.path.isfile(path / "model.json"):  # pathlib's raises where a name is too long for the system
+        if os.path.isfile(path / "model.json"):  # pathlib raises for names too long for the system
             return path
     names = ", ".join(path.parent.name for path in sorted(SHIPPED.glob("*/model.json"))) or "none"
     raise ModelNotFound(f"{model}: no such model; give a model folder or one of the shipped models: {names}")
 
 
 def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
-    """Read a folder's description.
+    """Read the description of a folder.
 
     Args:
         path: the folder.
@@ -201,45 +133,95 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
     """
     file = path / "model.json"
     try:
-        content: dict[str, Any] = parsed_json(file.read_text(encoding="utf-8"))
+        content: dict[str, Any] = parsed_json(read_file(file))
         if content["format"] != _FORMAT:
             raise ModelFolderInvalid(
                 f"{file}: format {content['format']} is unknown; this rscc reads {_FORMAT}"
             )
         config = build(ModelConfig, content["model"], "model")
-        card = build(ModelCard, _localising(content["card"]), "card")
-        card = dataclasses.replace(card, position_size=config.position_size)  # not there in older folders
+        card = build(ModelCard, content["card"], "card")
+        # A card that describes a detector without its weights would say what no network does.
+        card = dataclasses.replace(card, position_size=config.position_size, detector=None)
         several = tuple[tuple[str, ...], ...]
         prefixes = of_type(several, content.get("no_change_prefixes"), "no_change_prefixes")
         runs = of_type(several, content.get("no_change_runs", []), "no_change_runs")
         hashes: dict[str, str] = dict(content["sha256"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigInvalid) as error:
+        detector = of_type(str | None, content.get("detector"), "detector")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, ConfigInvalid) as error:
         raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error
-    for name, expected in hashes.items():
-        member = path / Path(name).name
-        if not os.path.isfile(member):
-            raise ModelFolderInvalid(f"{path}: {name[:80]} is missing; copy the whole folder again")
-        if check_hashes and sha256_of(member) != expected:
-            raise ModelFolderInvalid(f"{member}: not the file that model.json describes (SHA-256 differs)")
     if "model.safetensors" not in hashes or "vocabulary.json" not in hashes:
         raise ModelFolderInvalid(f"{file}: must record model.safetensors and vocabulary.json")
-    return ModelFolder(path, card, config, prefixes, runs, hashes.keys() >= FACTS)
+    for name, expected in hashes.items():
+        _check_member(path, name, expected if check_hashes else None)
+    if detector is not None and (detector not in hashes or Path(detector).name != detector):
+        raise ModelFolderInvalid(f"{file}: detector must be one of the files in sha256")
+    weights = None if detector is None else path / detector
+    has_facts, has_familiarity = hashes.keys() >= FACTS, FAMILIARITY in hashes
+    return ModelFolder(path, card, config, prefixes, runs, has_facts, has_familiarity, weights)
+
+
+def _check_member(path: Path, name: str, expected: str | None) -> None:
+    member = path / Path(name).name
+    if not os.path.isfile(member):
+        raise ModelFolderInvalid(f"{path}: {name[:80]} is missing; copy the whole folder again")
+    if expected is not None and sha256_of(member) != expected:
+        raise ModelFolderInvalid(f"{member}: not the file that model.json describes (SHA-256 differs)")
 
 
 def load_card(model: str | Path) -> ModelCard:
-    """Read the card of a model by name or folder, without its weights; raises as what it calls."""
-    return open_model_folder(find_model(model)).card
+    """Read the card of a model by name or folder, without its weights.
+
+    Raises:
+        ModelNotFound, ModelFolderInvalid: see :func:`find_model` and :func:`open_model_folder`.
+    """
+    folder = open_model_folder(find_model(model))
+    return folder.card if folder.detector is None else card_with_detector(folder.card, folder.detector)
 
 
-def _localising(card: dict[str, Any]) -> dict[str, Any]:
-    """Let a folder that was written when only trained change heads localised do so by its attention."""
-    if card["localisation"] or "localiser" in card:
-        return card
-    return {**card, "localiser": "attention", "localisation": LOCALISATIONS["attention"]}
+def card_with_detector(card: ModelCard, detector: str | Path) -> ModelCard:
+    """Return a model's card as it is when a detector, ``torchgeo:FILE``, finds the changed pixels.
+
+    Raises:
+        DetectorInvalid, ExtraNotInstalled: see :func:`rscc.models.torchgeo_detector.load_torchgeo`.
+    """
+    from rscc.models.torchgeo_detector import load_torchgeo
+
+    return load_torchgeo(detector, card).card
+
+
+def add_detector(model: str | Path, detector: str | Path, path: Path) -> ModelFolder:
+    """Copy a model into a new folder and add a detector of another project, with its TOML file.
+
+    Args:
+        model: name or folder.
+        detector: ``torchgeo:FILE``.
+        path: the new folder.
+
+    Raises:
+        OutputExists: the folder exists.
+        ModelNotFound, ModelFolderInvalid, DetectorInvalid, ExtraNotInstalled: one of both cannot be opened.
+    """
+    from rscc.models.torchgeo_trunks import PREFIX
+
+    source = open_model_folder(find_model(model), check_hashes=True)
+    card_with_detector(source.card, detector)
+    weights = Path(str(detector).removeprefix(PREFIX))
+    if os.path.lexists(path):
+        raise OutputExists(f"{path}: exists already; give a new folder")
+    members = [file for file in (weights, weights.with_suffix(".toml")) if file.is_file()]
+    with atomic_write(path) as (draft,):
+        shutil.copytree(source.path, draft)
+        for member in members:
+            shutil.copyfile(member, draft / member.name)
+        content = parsed_json(read_file(draft / "model.json"))
+        content["sha256"] |= {member.name: sha256_of(draft / member.name) for member in members}
+        content["detector"] = weights.name
+        (draft / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return open_model_folder(path)
 
 
 def check_whole(card: ModelCard, shown: str | Path) -> None:
-    """Raise ModelFolderInvalid for a part of a model; ``shown`` is what the message calls it."""
+    """Raise ModelFolderInvalid for a part of a model; ``shown`` is its name in the message."""
     if card.parts:
         raise ModelFolderInvalid(
             f"{shown}: {card.description}, not for captioning; give another --model, or train a captioner "
@@ -247,40 +229,73 @@ def check_whole(card: ModelCard, shown: str | Path) -> None:
         )
 
 
-def load_model(folder: ModelFolder) -> ChangeCaptioner:
+def load_model(folder: ModelFolder, detector: ChangeDetector | None = None) -> ChangeCaptioner:
     """Build the model of a checked folder with its weights, in evaluation mode, in float32.
 
-    Raises:
-        ModelFolderInvalid: the weights are damaged, not all numbers, do not fit the described sizes, or are a
-            part only.
-    """
-    from safetensors import SafetensorError
+    Args:
+        folder: the folder.
+        detector: the model takes trunk and change head of it, and only the other weights are read.
 
-    from rscc.inference.tensors import load_weights
-    from rscc.models import model_class
-    from rscc.models.trunks import build_backbone
-    from rscc.stored_weights import built_for, stored_elements
+    Raises:
+        ModelFolderInvalid: the weights are damaged, not finite, do not fit the described sizes, or are a part
+            of a model only.
+    """
+    from rscc.models.backbones import build_backbone
+    from rscc.models.papers import model_class
     from rscc.text.tokenizer import load_vocabulary
 
-    check_whole(folder.card, folder.path)
     vocabulary = load_vocabulary(folder.path / "vocabulary.json")
+
+    def network() -> ChangeCaptioner:
+        kind = model_class(folder.config.paper)
+        backbone = build_backbone(folder.config.backbone)
+        return kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
+
+    if detector is None:
+        return _loaded(folder, network, lambda name: True)
+    model = _loaded(folder, network, lambda name: not name.startswith(DETECTOR))
+    model.backbone, model.change_head = detector.backbone, detector.change_head
+    return model
+
+
+def load_detector(folder: ModelFolder) -> ChangeDetector:
+    """Build trunk and change head only; otherwise like :func:`load_model`."""
+    from rscc.models.backbones import build_backbone
+    from rscc.models.shared.change_detector import ChangeDetector, ChangeHead
+
+    config = folder.config
+
+    def network() -> ChangeDetector:
+        backbone = build_backbone(config.backbone)
+        head = ChangeHead(channels=backbone.channels, width=config.head_width)
+        return ChangeDetector(backbone=backbone, change_head=head, pool=config.pool)
+
+    return _loaded(folder, network, lambda name: name.startswith(DETECTOR))
+
+
+def _loaded(folder: ModelFolder, network: Callable[[], Network], wanted: Callable[[str], bool]) -> Network:
+    """Build a network and fill it with the stored tensors whose names are wanted."""
+    from safetensors import SafetensorError
+
+    from rscc.weights import built_for, load_weights, stored_elements
+
+    check_whole(folder.card, folder.path)
     weights = folder.path / "model.safetensors"
     try:
         stored = stored_elements(weights)
     except (OSError, SafetensorError) as error:
         raise ModelFolderInvalid(f"{weights}: holds no weights ({error}); copy the folder again") from error
     try:
-        kind = model_class(folder.config.paper)
         with built_for(stored):
-            backbone = build_backbone(folder.config.backbone)
-            model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
-    except (ConfigInvalid, MemoryError, RuntimeError) as error:  # torch says so of more memory than there is
+            model = network()
+    except (ConfigInvalid, MemoryError, RuntimeError) as error:  # RuntimeError: torch is out of memory
         raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first_line(error)}") from error
     try:
-        state = load_weights(weights)
-        # What is stored in half precision becomes float32.
-        result = model.load_state_dict(state, strict=False)
-        missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
+        # Tensors stored in half precision become float32.
+        result = model.load_state_dict(load_weights(weights, wanted), strict=False)
+        missing = [
+            name for name in result.missing_keys if wanted(name) and not name.endswith("num_batches_tracked")
+        ]
         if missing or result.unexpected_keys:
             raise RuntimeError(f"lacks {missing[:1]}, does not know {result.unexpected_keys[:1]}")
     except (SafetensorError, RuntimeError) as error:
@@ -289,46 +304,67 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
 
 
 def load_facts(folder: ModelFolder) -> FactModel | None:
-    """Load what a checked folder tells facts by; None where it has none.
+    """Load the fact heads of a checked folder; None where it has none.
+
+    Raises:
+        ModelFolderInvalid: they are damaged.
+    """
+    from rscc.facts.fact_model import FactModel
+
+    if not folder.has_facts:
+        return None
+    with _damage_named(folder.path / "facts.json", "facts that fit"):
+        return FactModel.load(folder.path)
+
+
+def load_familiarity(folder: ModelFolder) -> Familiarity | None:
+    """Load the measure of familiar ground of a checked folder; None where it has none.
 
     Raises:
         ModelFolderInvalid: it is damaged.
     """
+    from rscc.facts.familiarity import Familiarity
+
+    if not folder.has_familiarity:
+        return None
+    with _damage_named(folder.path / FAMILIARITY, "a measure that fits"):
+        return Familiarity.load(folder.path)
+
+
+@contextmanager
+def _damage_named(file: Path, expected: str) -> Iterator[None]:
+    """Turn whatever a damaged file makes of its reader into an error that names the file."""
     from safetensors import SafetensorError
 
-    from rscc.inference.facts import FactModel
-
-    if not folder.tells_facts:
-        return None
     try:
-        return FactModel.load(folder.path)
+        yield
     except (
-        OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError, SafetensorError,
+        OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RuntimeError, MemoryError,
+        SafetensorError,
     ) as error:  # fmt: skip
-        reason = first_line(error)
-        raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({reason})") from error
+        raise ModelFolderInvalid(f"{file}: not {expected} ({first_line(error)})") from error
 
 
-def use_int8(folder: ModelFolder, model: ChangeCaptioner) -> None:
-    """Let trunk and change head of a checked folder's model, its norms folded, compute in 8-bit integers.
+def use_int8(folder: ModelFolder, detector: ChangeDetector) -> None:
+    """Replace trunk and change head, norms folded, by their versions in 8-bit integers.
 
     Raises:
-        ModelFolderInvalid: the card's ranges are not those of this model.
+        ModelFolderInvalid: the ranges on the card are not those of this model.
     """
-    from rscc.inference.int8 import Int8Trunk
-    from rscc.inference.int8_head import Int8ChangeHead
-    from rscc.models.shared.blocks import ChangeHead
+    from rscc.models.int8_change_head import Int8ChangeHead
+    from rscc.models.int8_trunk import Int8Trunk
+    from rscc.models.shared.change_detector import ChangeHead
 
-    assert isinstance(model.change_head, ChangeHead)
+    assert isinstance(detector.change_head, ChangeHead)
     try:
-        trunk = Int8Trunk(model.backbone, folder.card.ranges)
-        model.change_head = Int8ChangeHead(model.change_head, trunk, folder.card.ranges)
+        trunk = Int8Trunk(detector.backbone, folder.card.ranges)
+        detector.change_head = Int8ChangeHead(detector.change_head, trunk, folder.card.ranges)
     except (KeyError, ValueError) as error:
         file = folder.path / "model.json"
         raise ModelFolderInvalid(
             f"{file}: card.ranges does not fit this model ({error}); without ranges it computes in floats"
         ) from error
-    model.backbone = trunk
+    detector.backbone = trunk
 
 
 def save_model_folder(
@@ -340,16 +376,17 @@ def save_model_folder(
     no_change_prefixes: Sequence[Sequence[str]],
     no_change_runs: Sequence[Sequence[str]] = (),
     facts: FactModel | None = None,
+    familiarity: Familiarity | None = None,
 ) -> ModelFolder:
     """Write a model folder; matrices are stored in half precision, the rest in float32.
 
     An existing folder is replaced once the new one is complete. Parts that only training needs
-    (``model.training_only``) are left out, and what is not among ``card.parts``, if there are any.
-    ``card.weights_sha256`` is filled in here.
+    (``model.training_only``) are left out; with ``card.parts`` all other weights are, too. The hashes of the
+    card are filled in here.
     """
     import torch
 
-    from rscc.inference.tensors import save_weights
+    from rscc.weights import save_weights
 
     state = {
         name: (value.half() if value.ndim >= 2 and value.dtype == torch.float32 else value).contiguous()
@@ -357,8 +394,9 @@ def save_model_folder(
         if not name.startswith(model.training_only) and not name.endswith("num_batches_tracked")
         if not card.parts or name.startswith(card.parts)
     }
-    with atomic_write(path, alone=True) as (draft,):
-        draft.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as (draft,):
+        draft.mkdir()
         save_weights(state, draft / "model.safetensors")
         model.vocabulary.save(draft / "vocabulary.json")
         (draft / "CARD.md").write_text(card_text, encoding="utf-8")
@@ -366,11 +404,15 @@ def save_model_folder(
         if facts is not None:
             facts.save(draft)
             members += sorted(FACTS)
+        if familiarity is not None:
+            familiarity.save(draft)
+            members.append(FAMILIARITY)
         hashes = {name: sha256_of(draft / name) for name in members}
         card = dataclasses.replace(
             card,
             weights_sha256=hashes["model.safetensors"],
             facts_sha256=_facts_hash(hashes),
+            familiarity_sha256=hashes.get(FAMILIARITY, ""),
             position_size=model.config.position_size,
         )
         content = {

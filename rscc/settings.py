@@ -1,4 +1,4 @@
-"""Plain values into dataclasses: the types of the fields are the schema.
+"""Dataclasses from plain values: the types of the fields are the schema.
 
 An unknown key, a wrong type or a value out of range is a :class:`~rscc.errors.ConfigInvalid`.
 """
@@ -24,7 +24,7 @@ def check(condition: bool, message: str) -> None:
 
 
 def check_choice(name: str, value: str, allowed: Collection[str], joint: str = ", ") -> None:
-    """Raise ConfigInvalid unless the value of a field is one of those allowed."""
+    """Raise ConfigInvalid unless the value of a field is allowed."""
     check(value in allowed, f"{name} is {value!r}; use {joint.join(allowed)}")
 
 
@@ -37,7 +37,7 @@ def check_sizes(config: object, where: str, **ranges: tuple[int, int]) -> None:
 
 
 def is_finite(value: object) -> bool:
-    """Return whether a value is a number that is neither infinite nor NaN; no bool is one."""
+    """Return whether a value is a finite number; a bool is not a number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -55,12 +55,12 @@ def build(cls: type[T], values: dict[str, Any], where: str) -> T:
 
 
 def of_type(hint: Any, value: Any, where: str) -> Any:
-    """Return a plain value as what a field of this type holds; of a tuple each item is looked at, too.
+    """Return a plain value converted to the type of a field, with the items of tuples.
 
     Raises:
-        ConfigInvalid: it is of another type, or no number; the message says where.
+        ConfigInvalid: it is of another type, or not finite; the message says where.
     """
-    if isinstance(hint, types.UnionType):  # ``X | None`` asks for X, or for None where the value is None
+    if isinstance(hint, types.UnionType):  # of ``X | None``, X for any value but None
         alternatives = (one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None))
         hint = next(alternatives, hint)
     origin = typing.get_origin(hint) or hint
@@ -68,9 +68,9 @@ def of_type(hint: Any, value: Any, where: str) -> Any:
         check(isinstance(value, dict), f"{where} must be a table")
         return build(typing.cast(type, hint), value, where)
     if origin is float and isinstance(value, int) and not isinstance(value, bool):
-        check(abs(value) < 2**1023, f"{where} is a number without bounds")
+        check(abs(value) < 2**1023, f"{where} is too large")
         value = float(value)
-    check(not isinstance(value, float) or math.isfinite(value), f"{where} is {value!r}, no number")
+    check(not isinstance(value, float) or math.isfinite(value), f"{where} is {value!r}, not a finite number")
     if origin is tuple and isinstance(value, list | tuple):
         value = tuple(
             of_type(typing.get_args(hint)[0], item, f"{where}[{n}]") for n, item in enumerate(value)

@@ -1,21 +1,20 @@
 """Lets torchvision be imported beside a torch whose build does not fit torchvision's compiled library.
 
-A torchvision built for CUDA cannot load its library on the CPU build of torch. It carries on without it,
-and then fails on import because two operators that its Python code refers to were never declared. What
-this project needs of it (models, transforms) uses neither. ``install`` puts a finder in front of the import
-system that waits for ``torchvision``: only if the library really cannot be loaded does it declare the two
-operators, without any kernel, so that calling them still fails with a clear error.
-
-Nothing is imported before somebody imports torchvision, and a sound torchvision is left as it is.
+A torchvision built for CUDA cannot load its library on the CPU build of torch. Its import then fails because
+two operators that its Python code refers to were never declared. What this project uses of it (models,
+transforms) needs neither. ``install`` puts a finder in front of the import system that waits for the first
+import of ``torchvision``: only if the library cannot be loaded does it declare the two operators, without a
+kernel, so that calling them still fails with a clear error.
 """
 
 from __future__ import annotations
 
 import importlib.machinery
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -30,43 +29,25 @@ _declarations: list[Any] = []
 
 
 class TorchvisionFinder(MetaPathFinder):
-    """Finds ``torchvision`` by the other finders, and has its operators looked after before it runs."""
+    """Declares missing operators the first time that ``torchvision`` is looked for, then steps aside."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the real spec of ``torchvision``, its operators seen to; None for every other module."""
+        """Return the spec of ``torchvision`` from the other finders; None for every other module."""
         if fullname != PACKAGE:
             return None
-        for finder in sys.meta_path:
-            if isinstance(finder, TorchvisionFinder) or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path, target)
-            if spec is not None:
-                if spec.loader is not None:
-                    _declare_before_running(spec.loader)
-                return spec
-        return None
-
-
-def _declare_before_running(loader: Loader) -> None:
-    run = loader.exec_module
-
-    def declare_then_run(module: ModuleType) -> None:
-        loader.exec_module = run  # type: ignore[method-assign]  # as if nobody had been in between
-        folders = list(getattr(module, "__path__", []))
-        if folders:
-            declare_missing_operators(Path(folders[0]))
-        run(module)
-
-    loader.exec_module = declare_then_run  # type: ignore[method-assign]
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(PACKAGE)
+        if spec is not None and spec.submodule_search_locations:
+            declare_missing_operators(Path(spec.submodule_search_locations[0]))
+        return spec
 
 
 def install() -> None:
-    """Put the finder in front of the import system, once; nothing happens if torchvision is there already."""
-    if PACKAGE in sys.modules or any(isinstance(finder, TorchvisionFinder) for finder in sys.meta_path):
-        return
-    sys.meta_path.insert(0, TorchvisionFinder())
+    """Put the finder in front of the import system, unless torchvision is imported already."""
+    if PACKAGE not in sys.modules:
+        sys.meta_path.insert(0, TorchvisionFinder())
 
 
 def declare_missing_operators(package_folder: Path) -> tuple[str, ...]:
@@ -76,7 +57,7 @@ def declare_missing_operators(package_folder: Path) -> tuple[str, ...]:
         package_folder: the folder of the ``torchvision`` package.
 
     Returns:
-        The names that were declared; empty on a sound install and on a second call.
+        The names that were declared; empty if the library loads, and on a second call.
     """
     import torch
 
@@ -92,7 +73,7 @@ def declare_missing_operators(package_folder: Path) -> tuple[str, ...]:
 
 
 def _load_compiled_library(package_folder: Path) -> bool:
-    """Load the library where torchvision will look for it; loading it again costs torchvision nothing."""
+    """Load the library from where torchvision will load it; loading it twice does no harm."""
     import torch
 
     details = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES)
@@ -100,8 +81,7 @@ def _load_compiled_library(package_folder: Path) -> bool:
     if spec is None or spec.origin is None:
         return False
     if sys.platform == "win32":
-        # Its neighbours are found only in folders that were named.
-        os.add_dll_directory(str(package_folder))
+        os.add_dll_directory(str(package_folder))  # where Windows finds the library's own dependencies
     try:
         torch.ops.load_library(spec.origin)
     except (ImportError, OSError):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -21,20 +20,19 @@ if TYPE_CHECKING:
     from rscc.evaluation.metrics import CaptionScorer
 
 # A deadline is a timed assertion: it fails where the machine is busy, not where the code is wrong.
-settings.register_profile("rscc", deadline=None)
+settings.register_profile("rscc", deadline=None, max_examples=20)
 settings.load_profile("rscc")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED_DATA = REPOSITORY.parent / "shared"
-# Helpers that start workers, schedulers or whole commands: the tests that use one take turns.
-PROCESS_HELPERS = re.compile(r"^from (archive_commands|dask_processes) import|slow_captioner|fake_rscc", re.M)
-TAKE_TURNS = "processes"
+# As many slow tests as a test that kills processes again and again takes the time of.
+KILLS = 10
 NO_SHARED_DATA = f"no shared data: the folder '{SHARED_DATA.name}' is not beside the repository"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a longer run kill more often."""
-    parser.addoption("--kill-cycles", type=int, default=5, help="how often each kill test kills (5)")
+    parser.addoption("--kill-cycles", type=int, default=3, help="how often each kill test kills (3)")
 
 
 def pytest_configure() -> None:
@@ -43,32 +41,13 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Share the tests out by file, so that what a module makes is made once; those with processes take turns.
-
-    Not by marks: the groups of pytest-xdist 3.8 have no effect with pytest 9.2.
-    """
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return TAKE_TURNS if starts_processes(REPOSITORY / file) else file
-
-    return ByFile(config, log)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, where tests are shared out: those that take turns, then slow ones."""
+    """Begin with the files that take longest, where files are shared out: by their slow tests."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: (not starts_processes(item.path), not item.get_closest_marker("slow")))
-
-
-@cache
-def starts_processes(file: Path) -> bool:
-    """Return whether a file of tests uses one of the helpers that start processes."""
-    return PROCESS_HELPERS.search(file.read_text(encoding="utf-8")) is not None
+        weights = Counter(item.path for item in items if item.get_closest_marker("slow"))
+        for item in items:
+            weights[item.path] += KILLS if item.get_closest_marker("kills") else 0
+        items.sort(key=lambda item: (-weights[item.path], item.path))
 
 
 @pytest.fixture(scope="session")
@@ -138,9 +117,9 @@ def tiny_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """A trunk named "tiny", small enough to be trained by tests."""
     from tiny_models import tiny_backbone
 
-    from rscc.models import trunks
+    from rscc.models import backbones
 
-    monkeypatch.setitem(trunks.BACKBONES, "tiny", tiny_backbone)
+    monkeypatch.setitem(backbones.BACKBONES, "tiny", tiny_backbone)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,7 +1,6 @@
-"""Which servers may be asked for a scene: any that the user names, but not any that a stranger's file does.
+"""Servers that may be asked for a scene: any that the user names, public ones for a stranger's file.
 
-GDAL and the other libraries ask for the name of a host again when they fetch, and follow redirects by
-themselves: what they do after the check is beyond it.
+GDAL and other libraries resolve the host again when they fetch, and follow redirects; these are not checked.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ if TYPE_CHECKING:
 
 _CURL = "/vsicurl/"
 _HOST = r"\[[0-9a-f:.]+\]|[a-z0-9._-]+"
-# What every library reads alike: nothing encoded, no letter of another script, one @ at most.
+# What every library reads the same way: nothing encoded, ASCII only, one @ at most.
 _ADDRESS = re.compile(
     rf"(https?)://(?:[\w.~!$&'()*+,;=:%-]*@)?({_HOST})(?::(\d{{1,5}}))?(?=[/?#]|\Z)", re.ASCII | re.IGNORECASE
 )
 _PORTS = {"http": 80, "https": 443}
-# A bucket becomes part of a host, a container part of a path.
+# A bucket becomes part of a host name, a container part of a path.
 _BUCKET = re.compile(r"/vsi\w+/[a-z0-9$][a-z0-9._$-]*/", re.ASCII | re.IGNORECASE)
 _NUMBER = re.compile(r"(.*\.)?(\d+|0x[0-9a-f]*)", re.ASCII | re.IGNORECASE)
-# IPv6 networks whose addresses stand for the IPv4 address in their last four bytes.
+# IPv6 networks whose last four bytes are an IPv4 address.
 _EMBEDDING = tuple(map(IPv6Network, ("::/96", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")))
 
 
@@ -37,16 +36,15 @@ class Access:
 
     Attributes:
         offline: none.
-        hosts: None: the user named what is opened, any host may be asked. Else somebody else did, and
-            besides the hosts of the public network only these may be: ``host`` or ``host:port``, those of
-            IPv6 in brackets.
+        hosts: None: any, since the user named the scene. Otherwise a stranger did: public hosts and these,
+            ``host`` or ``host:port``, IPv6 in brackets.
     """
 
     offline: bool = False
     hosts: tuple[str, ...] | None = None
 
     def check(self, location: Location) -> None:
-        """Make sure that a scene may be opened, before anything is asked of its server.
+        """Check that a scene may be opened, before its server is asked.
 
         Raises:
             AddressForbidden: it may not.
@@ -58,12 +56,12 @@ class Access:
             self.check_address(location.shown, location.source.removeprefix(_CURL))
             return
         self._check_offline(location.shown)
-        # Whose host it is says the environment; the bucket must not change that.
+        # The environment sets the host of buckets; the name of a bucket must not change it.
         if self.hosts is not None and not _BUCKET.match(location.source):
-            raise AddressForbidden(f"{location.shown}: no bucket has such a name; correct the address")
+            raise AddressForbidden(f"{location.shown}: this is no name of a bucket; correct the address")
 
     def check_address(self, shown: str, address: str) -> None:
-        """Make sure that an address of the web may be opened; it is called ``shown`` in messages.
+        """Check that an address of the web may be opened; ``shown`` is its name in messages.
 
         Raises:
             AddressForbidden, SceneUnreachable: see :meth:`check`.
@@ -73,7 +71,7 @@ class Access:
             return
         parts = _ADDRESS.match(address)
         if parts is None:
-            raise AddressForbidden(f"{shown}: this is no address that every program reads alike; correct it")
+            raise AddressForbidden(f"{shown}: this address is ambiguous; correct it")
         scheme, host, port = parts[1].lower(), parts[2].lower(), parts[3]
         number = int(port) if port else _PORTS[scheme]
         if not {host, f"{host}:{number}"}.isdisjoint(map(str.lower, self.hosts)):
@@ -81,43 +79,43 @@ class Access:
         for found in _addresses(shown, host, number):
             if not _is_public(found):
                 raise AddressForbidden(
-                    f"{shown}: {host} ({found}) is no host of the public network, and a table, "
-                    f"catalog or report may not lead there; --allow-host {host} lets it"
+                    f"{shown}: {host} ({found}) is not public, and a table, catalog or report may not lead "
+                    f"there; allow it with --allow-host {host}"
                 )
 
     def _check_offline(self, shown: str) -> None:
         if self.offline:
             raise AddressForbidden(
-                f"{shown}: this is on a server, and --offline opens no address; download it or leave that out"
+                f"{shown}: this is on a server, and --offline is set; download it or drop the option"
             )
 
 
 ANYWHERE = Access()
-"""For what the user named himself."""
+"""For scenes that the user named."""
+OFFLINE = Access(offline=True)
+"""For scenes on this machine."""
 
 
 def _addresses(shown: str, host: str, port: int) -> list[IPv4Address | IPv6Address]:
-    """Return all addresses of a host; names are looked up."""
+    """Return all IP addresses of a host."""
     if host.startswith("[") or _NUMBER.fullmatch(host.rstrip(".")):
         try:
             return [ip_address(host.strip("[]"))]
         except ValueError as error:
-            # 127.1, 0x7f.1 and 2130706433 are loopback, too.
-            raise AddressForbidden(
-                f"{shown}: {host} is no host and no plain IP address; write it as a.b.c.d"
-            ) from error
+            # 127.1, 0x7f.1 and 2130706433 are loopback as well.
+            raise AddressForbidden(f"{shown}: {host} is no valid IP address; write it as a.b.c.d") from error
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise SceneUnreachable(
-            f"{shown}: nobody knows an address of {host}; check it and the connection. Where only a proxy "
-            f"knows it: --allow-host {host}"
+            f"{shown}: the host {host} is unknown; check it and the connection (if only a proxy knows it: "
+            f"--allow-host {host})"
         ) from error
     return [ip_address(str(sockaddr[0]).partition("%")[0]) for *_, sockaddr in found]
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Return whether an address is one host of the public network, also if it stands for another one."""
+    """Return whether an address is a public host, also where it embeds an IPv4 address."""
     if isinstance(address, IPv6Address):
         inner = address.sixtofour or (address.teredo[1] if address.teredo else None)
         if any(address in network for network in _EMBEDDING):

@@ -1,8 +1,4 @@
-"""Which three bands of a scene are looked at as red, green and blue.
-
-Bands are asked for by number or by name; else what the file says of them decides, and where it says nothing
-their order does.
-"""
+"""Choose the red, green and blue band: as requested, else by what the file says, else by order."""
 
 from __future__ import annotations
 
@@ -10,15 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tiling.band_names import COLORS, band_names, short_name, spectral_bands, telling_names
 from tiling.errors import BandNotFound, PixelTypeUnsupported, TooFewBands
 from tiling.scene import SceneInfo
 
-COLORS = ("red", "green", "blue")
-# With more bands than these, the first three are seldom red, green and blue.
-MOST_IN_ORDER = 4
-# A name like "Band 3" says no more than the number does.
-_NO_NAME = re.compile(r"(band|layer|channel)?[\s_-]*\d*", re.IGNORECASE)
-_SENSOR_BAND = re.compile(r"(sr_)?b(\d{1,2}a?)", re.IGNORECASE)
+# With more bands the first three are seldom red, green and blue: many files hold blue, green, red and near
+# infrared.
+MOST_IN_ORDER = 3
 MOST_LISTED = 16
 
 Numbers = tuple[int, int, int]
@@ -31,9 +25,9 @@ class BandChoice:
 
     Attributes:
         numbers: of red, green and blue, from 1.
-        how: what they were chosen by: "request", "color", "name", "order", "gray" (one band shown three
-            times) or "palette" (the colours that a table gives to the one band).
-        warning: why the choice may be wrong, one line; None where it is sure.
+        how: "request", "color", "name", "order", "gray" (one band three times) or "palette" (the colour
+            table of the one band).
+        warning: why the choice may be wrong, one line, or None.
     """
 
     numbers: Numbers
@@ -42,25 +36,25 @@ class BandChoice:
 
 
 def choose_bands(info: SceneInfo, requested: BandRequest | None = None) -> BandChoice:
-    """Return the bands to take of a scene: those ``requested``, by number or name, else the likeliest.
+    """Return the bands of a scene to use: those ``requested``, by number or name, else the likeliest.
 
-    A name is that of a band in the file (``B04`` is also found as ``b4``), a colour that the file gives to
-    one, or ``red``, ``green`` or ``blue`` where all its names together say which sensor took it.
+    A name is that of a band (``B04`` is also found as ``b4``), its colour in the file, or ``red``, ``green``
+    or ``blue`` if the names together tell the sensor.
 
     Raises:
-        BandNotFound: there is no such band; the message lists those there are.
-        TooFewBands: there is nothing to look at but a mask.
+        BandNotFound: there is no such band; the message lists the bands.
+        TooFewBands: there is only a mask.
         PixelTypeUnsupported: a band has complex pixels.
     """
     if requested is not None:
-        red, green, blue = (_number_of(info, band) for band in requested)
+        red, green, blue = (number_of(info, band) for band in requested)
         choice = BandChoice((red, green, blue), "request" if info.palette is None else "palette")
     else:
         choice = _likeliest(info)
     for band in choice.numbers:
         if info.dtypes[band - 1].startswith("complex"):
             raise PixelTypeUnsupported(
-                f"{info.path}: band {band} has complex pixels; give amplitudes or reflectances instead"
+                f"{info.path}: band {band} has complex pixels; give amplitudes or reflectances"
             )
     return choice
 
@@ -70,19 +64,17 @@ def _likeliest(info: SceneInfo) -> BandChoice:
         return BandChoice((1, 1, 1), "palette")
     seen = [number for number, color in enumerate(info.colors, start=1) if color != "alpha"]
     if not seen:
-        raise TooFewBands(f"{info.path}: it has only an alpha band; give a scene with a picture beside it")
-    by_name = _by_name(band_names(info))
+        raise TooFewBands(f"{info.path}: it has only an alpha band; give a scene with other bands")
+    by_name = _by_name(info)
     if set(COLORS) <= set(info.colors):
         red, green, blue = (info.colors.index(color) + 1 for color in COLORS)
-        return BandChoice((red, green, blue), "color", _contradiction(info, (red, green, blue), by_name))
+        warning = _contradiction(info, (red, green, blue), by_name) or unnamed_band(info, "undefined")
+        return BandChoice((red, green, blue), "color", warning)
     if by_name is not None:
         return BandChoice(by_name, "name")
     if len(seen) < 3:
         only = "its only band" if len(seen) == 1 else f"band {seen[0]} of its {len(seen)} bands"
-        warning = (
-            f"{info.path}: {only} is shown in grey; expect little of the words, or give a scene with red, "
-            "green and blue"
-        )
+        warning = f"{info.path}: {only} is used as grey; for good captions give red, green and blue"
         return BandChoice((seen[0], seen[0], seen[0]), "gray", warning)
     first = (seen[0], seen[1], seen[2])
     named = telling_names(info)
@@ -90,22 +82,41 @@ def _likeliest(info: SceneInfo) -> BandChoice:
         return BandChoice(first, "order")
     what = f"bands named {_listed(named)}" if named else f"{len(seen)} bands without names"
     shown = ",".join(map(str, first))
-    warning = f"{info.path}: it has {what}; bands {shown} are taken for red, green and blue; say --bands"
+    warning = (
+        f"{info.path}: it has {what}; {shown} are used as red, green and blue; set --bands, and --band-names "
+        "so that near infrared is used, too"
+    )
     return BandChoice(first, "order", warning)
 
 
 def _contradiction(info: SceneInfo, chosen: Numbers, by_name: Numbers | None) -> str | None:
-    """Many programs call the first three bands red, green and blue whatever they are."""
+    """Warn if colours and names disagree: many programs call any first three bands red, green and blue."""
     if by_name in (None, chosen):
         return None
     named = ",".join(map(str, by_name or ()))
     return (
-        f"{info.path}: its colours say that bands {','.join(map(str, chosen))} are red, green and blue, its "
-        f"names say {named}; the colours were followed, --bands {named} follows the names"
+        f"{info.path}: red, green and blue are bands {','.join(map(str, chosen))} by its colours, {named} by "
+        f"its names; the colours were used, --bands {named} uses the names"
     )
 
 
-def _number_of(info: SceneInfo, band: int | str) -> int:
+def unnamed_band(info: SceneInfo, color: str) -> str | None:
+    """Warn if a band of a ``color`` has no name: near infrared tells plants and water best."""
+    if color not in info.colors or telling_names(info):
+        return None
+    names = ",".join(own if own in COLORS else "nir" for own in info.colors)
+    return (
+        f"{info.path}: band {info.colors.index(color) + 1} has no name and is not used; if it is near "
+        f"infrared, --band-names {names} says so"
+    )
+
+
+def number_of(info: SceneInfo, band: int | str) -> int:
+    """Return the number, from 1, of a band given by number, name or colour; see :func:`choose_bands`.
+
+    Raises:
+        BandNotFound: there is no such band, or several have that name.
+    """
     text = str(band).strip()
     if re.fullmatch(r"[-+]?\d+", text):
         if 1 <= int(text) <= info.count:
@@ -122,14 +133,14 @@ def _number_of(info: SceneInfo, band: int | str) -> int:
             raise BandNotFound(f"{info.path}: several bands are called {text}; give the number of one")
         if key and key in candidates:
             return candidates.index(key) + 1
-    meant = _by_name(names)
+    meant = _by_name(info)
     if meant is not None and text.casefold() in COLORS:
         return meant[COLORS.index(text.casefold())]
     raise BandNotFound(f"{info.path}: there is no band {text}; choose among {_there(info)}")
 
 
 def _there(info: SceneInfo) -> str:
-    """List the bands: their numbers and what they can be called."""
+    """List the numbers and names of the bands."""
     numbers = "1" if info.count == 1 else f"1 to {info.count}"
     names = [name for name in band_names(info) if name] or [c for c in info.colors if c != "undefined"]
     return f"{numbers} ({_listed(names)})" if names else numbers
@@ -139,42 +150,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_LISTED]) + (", ..." if len(names) > MOST_LISTED else "")
 
 
-def band_names(info: SceneInfo) -> list[str]:
-    """Return the names of the bands without what explains them: "B4, central wavelength 665 nm" is "B4"."""
-    return [re.split(r"[,;:(]", text or "")[0].strip() for text in info.descriptions]
-
-
-def telling_names(info: SceneInfo) -> list[str]:
-    """Return the names of bands that say something of what they show."""
-    return [name for name in band_names(info) if not _NO_NAME.fullmatch(name)]
-
-
-def short_name(name: str) -> str:
-    """Return a name in small letters; of a sensor's band without prefix and leading zeros: b4, b8a."""
-    band = _SENSOR_BAND.fullmatch(name)
-    return f"b{band[2].lstrip('0')}".casefold() if band else name.casefold()
-
-
-def _by_name(names: Sequence[str]) -> Numbers | None:
-    """Return the bands that all the names together say are red, green and blue; None where they do not."""
-    plain = [name.casefold() for name in names]
-    short = [short_name(name) for name in names]
-    sensor = {key for key, name in zip(short, names, strict=True) if _SENSOR_BAND.fullmatch(name)}
-    for keys, candidates in ((COLORS, plain), (("r", "g", "b"), plain), (sensor_keys(names, sensor), short)):
-        if keys and all(candidates.count(key) == 1 for key in keys):
-            red, green, blue = (candidates.index(key) + 1 for key in keys)
-            return red, green, blue
-    return None
-
-
-def sensor_keys(names: Sequence[str], sensor: set[str]) -> tuple[str, ...]:
-    """Return what a sensor calls red, green and blue.
-
-    Blue, green and red are bands 2, 3 and 4 of Sentinel-2 and of Landsat 8 and 9, but 1, 2 and 3 of the
-    earlier Landsats, whose surface reflectances have no band 6. Bands 1 to 7 may be either's.
-    """
-    padded = any(re.fullmatch(r"B0\d", name, re.IGNORECASE) for name in names)
-    reflectance = any(name.casefold() == "sr_b6" for name in names)
-    if padded or reflectance or "b1" not in sensor or sensor & {"b8a", "b9", "b10", "b11", "b12"}:
-        return "b4", "b3", "b2"
-    return ("b3", "b2", "b1") if "b7" in sensor and "b6" not in sensor else ()
+def _by_name(info: SceneInfo) -> Numbers | None:
+    """Return the red, green and blue band by the names, or None."""
+    parts = spectral_bands(info)
+    return (parts["red"], parts["green"], parts["blue"]) if parts.keys() >= set(COLORS) else None

@@ -1,7 +1,7 @@
 """Errors a user can act on; each class is named by the fact it states.
 
-The message is one line: the file, what is wrong, what to do. ``exit_code`` is what the command returns: 2
-when a scene or an option is wrong, 1 when they were right but the run failed.
+The message is one line: the file, what is wrong, what to do. ``exit_code`` is that of the command: 2 if a
+scene or an option is wrong, 1 if the run failed.
 """
 
 
@@ -12,7 +12,7 @@ class TilingError(Exception):
 
 
 class SceneNotFound(TilingError):
-    """There is no file at the path of a scene, or at that of a source of a VRT."""
+    """A scene, or a source of a VRT, does not exist."""
 
 
 class SceneIsFolder(TilingError):
@@ -20,21 +20,21 @@ class SceneIsFolder(TilingError):
 
 
 class SceneUnreadable(TilingError):
-    """The file of a scene is there but may not be opened."""
+    """A scene exists but cannot be opened."""
 
 
 class SceneUnreachable(TilingError):
-    """The server of a scene cannot be reached, or fails; the scene may be right."""
+    """The server of a scene cannot be reached, or fails."""
 
     exit_code = 1
 
 
 class LocationUnsupported(TilingError):
-    """A scene is named by an address or a virtual file system that is not read."""
+    """A scene is named by an unsupported address or virtual file system."""
 
 
 class AddressForbidden(TilingError):
-    """A scene is on a server that may not be asked: none may, or a stranger's file leads into our network."""
+    """A scene is on a forbidden server: offline, or a stranger's file leads into our network."""
 
 
 class ArchiveUnclear(TilingError):
@@ -46,15 +46,15 @@ class NotARaster(TilingError):
 
 
 class SceneDamaged(TilingError):
-    """The header of a scene can be read but some of its pixels cannot."""
+    """A part of a scene cannot be decoded."""
 
 
 class UnsafeReference(TilingError):
-    """A scene refers to something outside its own folder, or in a way that is not checked."""
+    """A scene refers to something outside its folder, or in an unchecked way."""
 
 
 class SceneTooLarge(TilingError):
-    """A scene, one of its blocks, or the grid that was asked for is beyond the limits."""
+    """A scene, one of its blocks, or the requested grid is beyond the limits."""
 
 
 class PixelTypeUnsupported(TilingError):
@@ -66,27 +66,35 @@ class TooFewBands(TilingError):
 
 
 class BandNotFound(TilingError):
-    """A band was asked for that a scene does not have."""
+    """A scene does not have the requested band."""
 
 
 class MissingCRS(TilingError):
-    """A scene does not say which coordinate reference system its coordinates are in."""
+    """A scene has no coordinate reference system."""
 
 
 class MissingGeoreferencing(TilingError):
-    """A scene does not say where on the ground its pixels lie."""
+    """A scene has no georeferencing."""
 
 
 class ReprojectionFailed(TilingError):
-    """Coordinates cannot be brought from one coordinate reference system to another."""
+    """Coordinates cannot be transformed from one coordinate reference system to another."""
 
 
 class NoOverlap(TilingError):
-    """The scenes, or the scenes and the box that was asked for, have no ground in common."""
+    """The scenes, or the scenes and the requested box, do not overlap."""
+
+
+class OverlapTooSmall(NoOverlap):
+    """The ground that both scenes show is narrower than the smallest change."""
+
+
+class PixelsWithoutSize(MissingGeoreferencing):
+    """The pixels of a scene have a size that no image of the ground has."""
 
 
 class NothingValid(TilingError):
-    """There is no pixel for which both scenes have data."""
+    """No pixel has data in both scenes."""
 
 
 class BoundsInvalid(TilingError):
@@ -94,10 +102,10 @@ class BoundsInvalid(TilingError):
 
 
 class ScaleInvalid(TilingError):
-    """A scene has no reflectances."""
+    """The scale of a scene to reflectances is unknown."""
 
 
-class ProbabilityNotWritable(TilingError):
-    """The raster of change probability cannot be written: no permission, a full disk."""
+class MapsNotWritable(TilingError):
+    """A raster of the maps cannot be written: no permission, a full disk."""
 
     exit_code = 1

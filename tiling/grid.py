@@ -1,8 +1,8 @@
-"""Tiles over a scene: pure arithmetic on pixels, rows and columns counted from the top left.
+"""Tiles over a scene: arithmetic on pixels, rows and columns counted from the top left.
 
-What holds for every grid: the cores of the tiles cover each pixel of its area exactly once, each core lies
-in its window, and only a scene smaller than a tile has windows that stick out. Tiles are fixed to the ground:
-a scene that was cut has the windows of the whole but for those that the cut went through and those along it.
+Invariants: the cores of the tiles cover each pixel of the area exactly once, each core lies in its window,
+and windows leave the scene only if it is smaller than a tile. Tiles are fixed to the ground: a cut scene has
+the windows of the whole, but for those along the cut.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Window:
         return self.row_off + self.height
 
     def intersection(self, other: Window) -> Window:
-        """Return the pixels in both; width or height is 0 where there are none."""
+        """Return the pixels in both; width or height is 0 if there are none."""
         col, row = max(self.col_off, other.col_off), max(self.row_off, other.row_off)
         width = max(0, min(self.col_end, other.col_end) - col)
         height = max(0, min(self.row_end, other.row_end) - row)
@@ -52,23 +52,24 @@ class Window:
 
 
 def lattice(width: int, height: int, most: int = 16, size: int = 64) -> Iterator[Window]:
-    """Yield windows of ``size`` pixels a side spread evenly over a scene: at most ``most`` x ``most``."""
+    """Yield at most ``most`` x ``most`` windows of ``size`` pixels a side, spread evenly over a scene."""
     whole = Window(0, 0, width, height)
-    for row in _spread(height, most, size):
-        for col in _spread(width, most, size):
+    for row in spread(height, most, size):
+        for col in spread(width, most, size):
             yield Window(col, row, size, size).intersection(whole)
 
 
-def _spread(extent: int, most: int, size: int) -> list[int]:
+def spread(extent: int, most: int, size: int) -> list[int]:
+    """Return the starts of at most ``most`` spans of ``size``, from one end to the other."""
     count = min(most, -(-extent // size))
     return [round(n * max(0, extent - size) / max(1, count - 1)) for n in range(count)]
 
 
 @dataclass(frozen=True)
 class Tile:
-    """One tile: its place in the order and in the grid, the pixels it sees and those it alone answers for.
+    """One tile: its index, row and column in the grid, its window, and the core that no other tile has.
 
-    The core is empty where a tile sees pixels of the grid's area but others answer for them.
+    The core is empty if all pixels of the area in its window belong to other cores.
     """
 
     index: int
@@ -83,9 +84,9 @@ class Axis:
     """The tiles along one axis of a grid.
 
     Attributes:
-        starts: where the tiles begin that see the area.
-        stops: where they end.
-        edges: the edges of their cores, one more than tiles, from the first to the last pixel of the area.
+        starts: first pixels of the tiles that touch the area.
+        stops: their ends.
+        edges: edges of their cores, one more than tiles, from the start to the end of the area.
     """
 
     starts: tuple[int, ...]
@@ -96,24 +97,24 @@ class Axis:
     def cut(
         cls, size: int, tile: int, overlap: int, anchor: int, area: tuple[int, int], least: int, multiple: int
     ) -> Axis:
-        """Cut ``size`` pixels into tiles, of which those are kept that see the area (first pixel, end).
+        """Cut ``size`` pixels into tiles; keep those that touch the area (first pixel, end).
 
         A tile that leaves the scene is cut there, to ``least`` pixels or more and a multiple of
-        ``multiple``; one whose pixels its neighbour sees as well is left out.
+        ``multiple``; a tile inside its neighbour is left out.
         """
 
         def length(start: int, stop: int) -> int:
             return min(tile, max(least, -(-(stop - start) // multiple) * multiple))
 
         step = tile - overlap
-        # From the first start above 0 on the lattice to the last whose tile sees what no other does.
+        # From the first start above 0 on the lattice to the last tile that is not inside its neighbour.
         inner = [*range(-anchor % step or step, size - overlap, step)] if size > tile else []
         spans = [(start, start + tile) for start in inner]
         spans.insert(0, (0, length(0, inner[0] + overlap if inner else size)))
         if inner:
             spans[-1] = size - length(inner[-1], size), size
         starts, stops = zip(*spans, strict=True)
-        # A core ends in the middle of what a tile shares with the next.
+        # A core ends in the middle of the overlap with the next tile.
         edges = (0, *((stop + start) // 2 for stop, start in zip(stops, starts[1:], strict=False)), size)
         low, high = area
         first, end = bisect_right(stops, low), bisect_left(starts, high)
@@ -122,22 +123,21 @@ class Axis:
 
 
 class TileGrid:
-    """Square tiles of ``tile`` pixels with at least ``overlap`` shared pixels, in row-major order.
+    """Square tiles of ``tile`` pixels with an overlap of at least ``overlap`` pixels, in row-major order.
 
-    Where tiles begin is fixed to the ground and not to where the scene begins. The first and the last tile of
-    a row or column end at the edges of the scene: they are cut there, down to ``least`` pixels, and what is
-    still missing they share with their neighbours.
+    Tiles are fixed to the ground, not to the start of the scene. At the edges of the scene they are cut, down
+    to ``least`` pixels; a smaller rest overlaps more with the neighbour.
 
     Args:
         width, height: of the scene in pixels.
         tile: side of a tile in pixels.
-        least: pixels that a tile is wide and high at least; by default ``tile``, so that all are square.
-        multiple: the sides of cut tiles are multiples of so many pixels, as their network needs it.
-        overlap: least number of pixels that neighbours share.
-        anchor: column and row of the scene's first pixel on an endless lattice of pixels. Tiles begin where
-            columns and rows of the lattice are multiples of ``tile - overlap``.
-        area: the pixels wanted, cut to the scene (default: all of it). The grid has the tiles whose windows
-            touch it; windows are the same for every area, cores are cut to it.
+        least: smallest width and height of a tile; by default ``tile``, so that all are square.
+        multiple: of which the sides of cut tiles are multiples, for the network.
+        overlap: smallest number of pixels that neighbours share.
+        anchor: column and row of the scene's first pixel on an endless lattice of pixels. Tiles start at
+            multiples of ``tile - overlap`` on it.
+        area: requested pixels, cut to the scene (default: all). The grid has the tiles that touch it; windows
+            are the same for every area, cores are cut to it.
 
     Raises:
         ValueError: the area is empty.

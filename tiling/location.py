@@ -1,7 +1,7 @@
-"""What a user may call a scene, turned into what GDAL opens.
+"""Translate the user's name of a scene into the name that GDAL opens.
 
-Local files, rasters in local zip archives, and objects on servers; nothing else that GDAL would take for a
-name: no standard input, no part of another file, no chain of its virtual file systems.
+Names are local files, rasters in local zip archives, and objects on servers; not what GDAL accepts besides:
+standard input, parts of files, chains of virtual file systems.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tiling.archives import raster_in
 from tiling.errors import LocationUnsupported, SceneNotFound
+from tiling.zip_archives import raster_in
 
 # Schemes of addresses, and GDAL's file systems for them.
 _CLOUDS = {"s3": "/vsis3/", "gs": "/vsigs/", "az": "/vsiaz/"}
 _WEB = ("http", "https")
 _CURL, _ZIP = "/vsicurl/", "/vsizip/"
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://+(.*)", re.DOTALL)
-# pathlib folds the two slashes of an address into one.
+# pathlib turns the two slashes of an address into one.
 _FOLDED = re.compile(rf"^({'|'.join((*_WEB, *_CLOUDS))}):/+(?=[^/])", re.IGNORECASE)
-# Also those that are not read, and those that lost a slash; one letter is a drive.
+# Any scheme, with one slash or two; one letter is a drive.
 _NAMED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _KNOWN = "a file, archive.zip/raster.tif, https://, http://, s3://, gs:// or az://"
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where the bytes of a scene are.
+    """Where a scene is.
 
     Attributes:
-        shown: what messages and records say: as the user wrote it, without user, password and query.
-        source: what GDAL opens; it may hold a signature, so it is never shown.
-        local: the file on this machine that holds the scene, None for one on a server.
+        shown: name for messages and records: the user's, without user, password and query.
+        source: name that GDAL opens; it may hold a signature, so it is never shown.
+        local: the local file that holds the scene, None on a server.
         member: the name of the scene in ``local``, if that is a zip archive.
     """
 
@@ -44,7 +44,7 @@ class Location:
 
 
 def is_address(name: str) -> bool:
-    """Return whether a scene's name is that of something on a server, which may hold a secret.
+    """Return whether a scene's name is on a server, so that it may hold a secret.
 
     >>> is_address("https:/host/a.tif"), is_address("/vsis3/bucket/a.tif"), is_address("/vsizip/a.zip")
     (True, True, False)
@@ -55,12 +55,12 @@ def is_address(name: str) -> bool:
 
 
 def locate(path: str | Path) -> Location:
-    """Return where a scene is that was named ``path``; ``locate(location.source)`` finds it again.
+    """Return the location of the scene ``path``; ``locate(location.source)`` finds it again.
 
-    A local file need not exist, except for an archive. Nothing is asked of a server.
+    A local file need not exist, but an archive must. No server is asked.
 
     Raises:
-        LocationUnsupported: it is named in a way that is not read.
+        LocationUnsupported: this kind of name is not supported.
         ArchiveUnclear: a zip archive holds no raster, or several.
         TilingError: the archive or its member is missing, damaged, too large or unsafe.
     """
@@ -76,8 +76,8 @@ def locate(path: str | Path) -> Location:
             return _in_cloud(system, system, text.removeprefix(system))
     if virtual := re.match(r"/vsi\w*", text):
         raise LocationUnsupported(
-            f"{virtual[0]}...: scenes are not read through this file system of GDAL; give {_KNOWN}, or "
-            "/vsizip/, /vsicurl/http..., /vsis3/, /vsigs/, /vsiaz/"
+            f"{virtual[0]}...: this file system of GDAL is not supported; give {_KNOWN}, or /vsizip/, "
+            "/vsicurl/http..., /vsis3/, /vsigs/, /vsiaz/"
         )
     return _on_disk(text, Path(text))
 
@@ -87,12 +87,12 @@ def _on_server(prefix: str, scheme: str, rest: str) -> Location:
     if scheme in _CLOUDS:
         return _in_cloud(f"{scheme}://", _CLOUDS[scheme], rest)
     if scheme not in _WEB:
-        raise LocationUnsupported(f"{scheme}://...: scenes are not read from such an address; give {_KNOWN}")
-    authority, _, place = rest.partition("/")
+        raise LocationUnsupported(f"{scheme}://...: such an address is not supported; give {_KNOWN}")
+    authority, _, path = rest.partition("/")
     host = authority.rpartition("@")[2]
-    if not place or not host or re.search(r"[?#\s]", authority):
+    if not path or not host or re.search(r"[?#\s]", authority):
         raise LocationUnsupported(f"{scheme}://...: the address names no file on a server; give {_KNOWN}")
-    shown = f"{prefix}{scheme}://{host}/{_public(place)}"
+    shown = f"{prefix}{scheme}://{host}/{_public(path)}"
     return _remote(shown, f"{_CURL}{scheme}://{rest}")
 
 
@@ -105,15 +105,13 @@ def _in_cloud(prefix: str, system: str, rest: str) -> Location:
 
 def _remote(shown: str, source: str) -> Location:
     if re.search(r"\.zip(/|$)", shown, re.IGNORECASE):
-        raise LocationUnsupported(
-            f"{shown}: a zip archive is read from this machine only; download it, or name a raster"
-        )
+        raise LocationUnsupported(f"{shown}: zip archives on servers are not read; download it")
     return Location(shown, source, None)
 
 
-def _public(place: str) -> str:
-    """Return the path of an address without what follows it: a signature is as good as a password."""
-    return re.sub(r"[?#].*", "", place, flags=re.DOTALL)
+def _public(path: str) -> str:
+    """Return the path of an address without query and fragment, which may hold a signature."""
+    return re.sub(r"[?#].*", "", path, flags=re.DOTALL)
 
 
 def _on_disk(shown: str, path: Path) -> Location:
@@ -124,7 +122,7 @@ def _on_disk(shown: str, path: Path) -> Location:
 
 
 def _in_zip(text: str) -> Location:
-    """Locate ``/vsizip/archive.zip/member``, or with the archive in braces, of any name."""
+    """Locate ``/vsizip/archive.zip/member``; an archive in braces may have any name."""
     rest = text[len(_ZIP) :]
     if rest.startswith("{") and "}" in rest:
         name, _, member = rest[1:].rpartition("}")
@@ -136,12 +134,12 @@ def _in_zip(text: str) -> Location:
         if os.path.isfile(archive):
             return _zipped(text, archive, _member(whole, archive))
     if rest.startswith(("vsi", "/vsi")):
-        raise LocationUnsupported(f"{_ZIP}vsi...: a zip archive is read from this machine only; download it")
+        raise LocationUnsupported(f"{_ZIP}vsi...: zip archives on servers are not read; download it")
     raise SceneNotFound(f"{text}: there is no such archive; check the path")
 
 
 def _member(whole: Path, archive: Path) -> str | None:
-    """Return what of a path lies within an archive, None for the archive itself."""
+    """Return the part of a path inside an archive, None for the archive itself."""
     return None if whole == archive else whole.relative_to(archive).as_posix()
 
 
@@ -149,5 +147,5 @@ def _zipped(shown: str, archive: Path, inner: str | None) -> Location:
     member = raster_in(shown, archive, inner)
     if inner is None:
         shown = f"{shown.rstrip('/')}/{member}"
-    # Braces: GDAL would look for the end of the archive's name by its ending.
+    # Without braces GDAL finds the end of the archive's name by its suffix.
     return Location(shown, f"{_ZIP}{{{os.path.abspath(archive)}}}/{member}", archive, member)

@@ -1,6 +1,6 @@
-"""Bring the light of the scene after to that of the scene before: one gain and offset per band.
+"""Match the brightness of the scene after to that of the scene before: a gain and offset per band.
 
-Fitted on pixels that did not change: those that lie on a common line; what was built or cut lies off it.
+They are fitted on unchanged pixels, which lie on a common line; changed pixels lie off it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from tiling.radiometry import Table
 
 FEWEST = 256
 ROUNDS = 30
-# Residuals beyond this many robust standard deviations have no say (Tukey's biweight).
+# Residuals beyond this many robust standard deviations have no weight (Tukey's biweight).
 TUKEY = 3.5
-# Dates whose bands, taken together, go together less than this on the stable pixels are left alone.
+# Below this mean correlation of the bands on stable pixels nothing is matched.
 CORRELATION = 0.35
-# A line that moves no grey value further than this does nothing.
+# A line that changes no grey value by more is not applied.
 NOTICEABLE = 4.0
-# A gain beyond these would show noise, or hide everything.
+# Larger gains would amplify noise, smaller ones hide everything.
 GAINS = (1 / 3, 3.0)
-# Grey values at the ends of the range may be clipped and tell nothing of the light.
+# Grey values at the ends of the range may be clipped.
 DARKEST, BRIGHTEST = 2.0, 253.0
 
 
@@ -33,8 +33,8 @@ class Normalization:
     Attributes:
         gain, offset: red, green, blue.
         correlation: of both dates on the stable pixels, per band.
-        stable: share of the sample that lies on the line, 0..1.
-        applied: whether it was: dates in nearly the same light keep their pixels.
+        stable: share of the sample on the line, 0..1.
+        applied: False if the dates are so similar that pixels stay unchanged.
     """
 
     gain: tuple[float, ...]
@@ -57,7 +57,7 @@ class Normalization:
         return cls(gain, offset, correlation, round(float(np.mean(stable)), 4), applied)
 
     def table(self, stretch: Table | None) -> Table:
-        """Return the table that stretches the scene after (None: it is uint8) and normalises it at once."""
+        """Combine the stretch of the scene after (None: uint8) with this line."""
         first = stretch or Table((0.0,) * 3, (255.0,) * 3)
         dark, bright = (
             tuple(g * v + o for g, v, o in zip(self.gain, values, self.offset, strict=True))
@@ -84,7 +84,7 @@ def _line(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float, f
     gain = (y3 - y1) / max(x3 - x1, 1e-9)
     offset, correlation, weight = y2 - gain * x2, 0.0, np.ones_like(x)
     for _ in range(ROUNDS):
-        # Across the line, as both dates are noisy.
+        # Perpendicular to the line, since both dates are noisy.
         residual = (y - gain * x - offset) / np.hypot(1, gain)
         scale = max(1.4826 * np.median(np.abs(residual)), 0.5)
         weight = np.clip(1 - (residual / (TUKEY * scale)) ** 2, 0, None) ** 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -10,48 +11,50 @@ from typing import Literal
 
 import numpy as np
 
-from tiling.bands import BandRequest, choose_bands
+from tiling import pair_notes, preconditions
+from tiling.bands import BandRequest, choose_bands, unnamed_band
+from tiling.data_blocks import data_window
 from tiling.errors import NothingValid
-from tiling.frame import Bounds, Frame, plan_frame
+from tiling.fill import Fill, find_fill, without_fill
 from tiling.grid import Window
-from tiling.layer import Layer, LayerReader
+from tiling.gridded import GriddedReader, GriddedScene
 from tiling.normalization import Normalization
-from tiling.radiometry import PERCENTILES, Scale, Stretch, Table, fill_values
+from tiling.preconditions import Precondition
+from tiling.radiometry import Scale, Stretch, Table
 from tiling.registration import NOTICEABLE, Registration, measure
 from tiling.sampling import everywhere, only_values, sample_cells, sample_pixels
 from tiling.scene import SceneInfo, describe
+from tiling.site import data_site, within
+from tiling.working_grid import Bounds, Frame, plan_frame
 
-# A shift this near to whole pixels is corrected by whole pixels: nothing is interpolated then.
+# A shift this near to whole pixels is corrected by whole pixels, without interpolation.
 WHOLE_PX = 0.2
-# More of the sample than this at the ends of a scale that was asked for is worth a warning.
-CLIPPED = 0.2
 
 Role = Literal["before", "after"]
-# How many times as bright as the other a date is that can hardly be in its unit; real ones were 2.5 times.
-OTHER_UNIT = 4
-# The scale and offset of a band of which a file says nothing.
-_UNSTATED = (1.0, 0.0)
 
 
 class ScenePair:
-    """Two dates of one place on the working grid; see :func:`tiling.frame.plan_grid` for the grid.
+    """Two dates of one place on the working grid; see :func:`tiling.working_grid.plan_grid` for the grid.
 
     Open it with :meth:`open` in a ``with`` block. Every thread that reads gets its own file handles.
 
     Attributes:
-        before, after: what the headers say.
+        before, after: the headers.
         grid: the working grid: all the ground that both scenes show.
-        focus: the pixels of it that were asked for.
+        focus: the requested pixels of it.
+        site: the pixels around all ground with data on both dates.
         stretch: how pixels become 8 bits.
-        bands: the three bands taken of each scene.
-        registration: how far the scene after lies off the scene before.
-        layers: how each scene comes onto the grid.
-        frame: the scene whose place on the map the grid keeps when the other is moved, "before" or "after".
-        normalization: how the light of the scene after was changed, None where it was not.
-        notes: what makes the pair doubtful though it can be read; one line each.
+        bands: the three bands of each scene.
+        registration: the shift of the scene after against the scene before.
+        layers: both scenes as they are read onto the grid.
+        frame: the scene that keeps its place when the other is moved, "before" or "after".
+        fill: what counts as nodata of each date, though it is not declared.
+        normalization: how the brightness of the scene after was matched, or None.
+        preconditions: what was checked before anything is said of the pair.
+        notes: warnings about the pair; one line each.
     """
 
-    def __init__(self, before: Layer, after: Layer, planned: Frame, frame: Role) -> None:
+    def __init__(self, before: GriddedScene, after: GriddedScene, planned: Frame, frame: Role) -> None:
         self.before, self.after, self.grid = before.info, after.info, planned.grid
         self.bands = (before.bands, after.bands)
         self.layers = (before, after)
@@ -62,8 +65,11 @@ class ScenePair:
         self.stretch = Stretch("none")
         self._tables: tuple[Table | None, Table | None] = (None, None)
         self.focus, self.frame = planned.focus, frame
+        self.site = Window(0, 0, planned.grid.width, planned.grid.height)
         self.registration = Registration()
         self.normalization: Normalization | None = None
+        self.fill: tuple[tuple[Fill, ...], tuple[Fill, ...]] = (), ()
+        self.preconditions: tuple[Precondition, ...] = ()
         self.notes: tuple[str, ...] = ()
 
     @classmethod
@@ -79,38 +85,44 @@ class ScenePair:
         normalize: bool = False,
         align: bool = False,
         frame: Role = "before",
+        lattice: SceneInfo | None = None,
     ) -> ScenePair:
         """Open two rasters as a pair.
 
+        Stretch, shift and brightness are measured on all of the common ground, so a box has the same pixels
+        as the whole.
+
         Args:
-            before: the earlier scene, by name or as it was described; its grid is the working grid.
+            before: the earlier scene, by name or described; its grid is the working grid.
             after: the later scene.
             bands: the red, green and blue band, by number or name; default: see
                 :func:`tiling.bands.choose_bands`.
             gsd: metres per pixel to work at, above 0; default: those of the scene before.
-            bounds: west, south, east, north in degrees: what ``focus`` shall hold; default: everything.
+            bounds: west, south, east, north in degrees of ``focus``; default: everything.
             scale: pixel values that become black and white, the lower first, or "reflectance"; default: see
                 :mod:`tiling.radiometry`.
-            normalize: bring the light of the scene after to that of the scene before.
-            align: displace one scene by the shift that was measured between the two.
-            frame: the scene that stays: a place on the grid lies where this one shows it.
-
-        The stretch, the shift and the light are always measured on all of the common ground, so that a box
-        has the same pixels as the whole.
+            normalize: match the brightness of the scene after to that of the scene before.
+            align: move one scene by the measured shift.
+            frame: the scene that is not moved.
+            lattice: the scene whose grid is the working grid; default: ``before``.
 
         Raises:
-            TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
+            TilingError: a scene cannot be read, or the two cannot be compared.
         """
         infos = [s if isinstance(s, SceneInfo) else describe(s) for s in (before, after)]
         choices = [choose_bands(info, bands) for info in infos]
-        planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)
+        planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds, lattice=lattice)
         first, second = (
-            Layer.of(info, choice.numbers, planned.grid) for info, choice in zip(infos, choices, strict=True)
+            GriddedScene.of(info, choice.numbers, planned.grid)
+            for info, choice in zip(infos, choices, strict=True)
         )
         pair = cls(first, second, planned, frame)
-        pair.notes = tuple(choice.warning for choice in choices if choice.warning is not None)
-        pair._note_unused_masks()
+        pair._note(*(choice.warning for choice in choices), *pair_notes.unused_masks(infos))
+        pair._note(*(unnamed_band(each.info, "alpha") for each in (first, second) if each.alpha_is_picture))
         try:
+            pair._require(preconditions.pixel_size(infos), preconditions.overlap(infos, planned.grid))
+            pair._find_fill()
+            pair._find_site()
             pair._fit_stretch(scale)
             pair._register(align)
             if normalize:
@@ -140,6 +152,14 @@ class ScenePair:
             valid[rows, cols] = seen
         return dates[0], dates[1], valid
 
+    def seen(self, window: Window) -> np.ndarray:
+        """Return where each date has data, (2, h, w) bool, in a window inside the grid; fill is none.
+
+        Raises:
+            SceneDamaged: pixels of a file cannot be decoded.
+        """
+        return np.stack([self._read_date(date, window)[1] for date in (0, 1)])
+
     def close(self) -> None:
         """Close all files; no thread may be reading."""
         self._closed = True
@@ -164,117 +184,89 @@ class ScenePair:
 
     def _read_raw(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return both dates in the types of their files and where both are valid."""
-        (before, seen_before), (after, seen_after) = (reader.read(window) for reader in self._readers())
+        (before, seen_before), (after, seen_after) = (self._read_date(date, window) for date in (0, 1))
         return before, after, seen_before & seen_after
 
-    def _readers(self) -> tuple[LayerReader, LayerReader]:
+    def _read_date(self, date: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pixels of a date, and where it has data."""
+        reader, fill = self._readers()[date], self.fill[date]
+        if not fill:
+            return reader.read(window)
+        whole = Window(0, 0, self.grid.width, self.grid.height)
+        return without_fill(reader.read, fill, window, whole, self.layers[date].shift)
+
+    def _readers(self) -> tuple[GriddedReader, GriddedReader]:
         if self._closed:
             raise ValueError("the pair is closed")
-        readers: tuple[LayerReader, LayerReader] | None = getattr(self._local, "readers", None)
+        readers: tuple[GriddedReader, GriddedReader] | None = getattr(self._local, "readers", None)
         if readers is None:
             with ExitStack() as stack:
-                readers = (LayerReader(self.layers[0], stack), LayerReader(self.layers[1], stack))
+                readers = (GriddedReader(self.layers[0], stack), GriddedReader(self.layers[1], stack))
                 with self._lock:
                     self._handles[threading.current_thread()] = stack.pop_all()
             self._local.readers = readers
         return readers
 
-    def _note_unused_masks(self) -> None:
-        """Say when a mask was laid beside a scene and hides nothing of it."""
-        for info in (self.before, self.after):
-            if info.unused_mask is not None:
-                self._note(
-                    f"{info.path}: {info.unused_mask} beside it masks nothing, since it does not say of what "
-                    "bands it is the mask; write it with gdal_translate -mo INTERNAL_MASK_FLAGS_1=2, and _2, "
-                    "_3 and so on for the other bands"
-                )
+    def _note(self, *notes: str | None) -> None:
+        # A scene that is given twice has each of its notes once.
+        self.notes = tuple(dict.fromkeys((*self.notes, *(note for note in notes if note is not None))))
+
+    def _require(self, *checked: Precondition) -> None:
+        self.preconditions = (*self.preconditions, *checked)
+        self._note(*(warning for precondition in checked for warning in precondition.warnings))
+
+    def _find_site(self) -> None:
+        known = [data_window(layer.info, self.grid) for layer in self.layers]
+        self.site, share = data_site(self._read_raw, self.grid.width, self.grid.height, known)
+        if share:
+            self._require(preconditions.valid_ground((self.before, self.after), share))
+
+    def _find_fill(self) -> None:
+        size = self.grid.width, self.grid.height
+        before, after = (tuple(find_fill(reader.read, *size)) for reader in self._readers())
+        self.fill = before, after
+        self._note(*pair_notes.filled((self.before, self.after), self.fill))
 
     def _fit_stretch(self, scale: Scale | None) -> None:
-        size = (self.grid.width, self.grid.height)
-        types = {name for info in (self.before, self.after) for name in info.dtypes}
+        infos, read = (self.before, self.after), within(self._read_raw, self.site)
+        size = self.site.width, self.site.height
+        types = {name for info in infos for name in info.dtypes}
         fitted = scale is not None or types != {"uint8"}
-        sample = sample_pixels(self._read_raw, *size, for_stretch=fitted)
+        sample = sample_pixels(read, *size, for_stretch=fitted)
         if sample is None:
             raise NothingValid(self._empty_scene())
         if any((pixels == pixels.flat[0]).all() for pixels in sample):
-            self._note_flat()
+            self._note(*pair_notes.flat_dates(infos, only_values(read, *size)))
+        ground: Sequence[np.ndarray] = sample
         if scale is None:
-            self._note_scales()
-            ground = self._without_fill(*sample)
-            self._note_units(*ground)
+            notes, ground = pair_notes.undeclared_nodata(infos, sample)
+            self._note(*notes)
+            self._require(preconditions.units(infos, self.bands, ground))
             self.stretch = Stretch.fit(*ground)
         elif scale == "reflectance":
-            self.stretch = Stretch.reflectance((self.before, self.after), self.bands)
+            self.stretch = Stretch.reflectance(infos, self.bands)
         else:
             self.stretch = Stretch.given(*scale)
         self._tables = (self.stretch.before, self.stretch.after)
+        levels = preconditions.grey_levels(infos, ground, fitted=fitted)
+        contrast = preconditions.contrast(infos, ground, self.stretch)
+        # A few grey levels have little contrast, which need not be said again.
+        self._require(levels, replace(contrast, warnings=()) if levels.warnings else contrast)
         if scale is not None:
-            for info, table, pixels in zip((self.before, self.after), self._tables, sample, strict=True):
-                self._note_clipped(info, table, pixels)
-
-    def _note_flat(self) -> None:
-        """Say when a date shows nothing: no change is found there, whatever happened."""
-        values = only_values(self._read_raw, self.grid.width, self.grid.height)
-        for info, value in zip((self.before, self.after), values, strict=True):
-            if value is not None:
-                self._note(
-                    f"{info.path}: all its pixels on the common ground are {value:g}, so nothing can be seen "
-                    "there; if the scene should not be empty, get it anew"
-                )
-
-    def _without_fill(self, *dates: np.ndarray) -> list[np.ndarray]:
-        """Leave out of the samples (3, n) what seems to be undeclared nodata, and say so."""
-        ground = np.ones(dates[0].shape[1], bool)
-        for info, pixels in zip((self.before, self.after), dates, strict=True):
-            for value, share in fill_values(pixels).items():
-                ground &= ~(pixels == value).all(axis=0)
-                self._note(
-                    f"{info.path}: about {share:.0%} of its pixels are {value:g} in all bands; if that is "
-                    f"nodata, declare it with gdal_edit.py -a_nodata {value:.17g}: now it is taken for ground"
-                )
-        return [pixels[:, ground] for pixels in dates] if ground.any() else list(dates)
-
-    def _note_scales(self) -> None:
-        """Say when equal values mean different things on both dates, by what both files state."""
-        stated = [
-            [(info.scales[number - 1], info.offsets[number - 1]) for number in layer.bands]
-            for info, layer in zip((self.before, self.after), self.layers, strict=True)
-        ]
-        if stated[0] != stated[1] and _UNSTATED not in (*stated[0], *stated[1]):
-            self._note(
-                f"{self.after.path}: it states another scale or offset of its values than "
-                f"{self.before.path}, and both are shown as they are; --scale reflectance takes that"
-            )
-
-    def _note_units(self, before: np.ndarray, after: np.ndarray) -> None:
-        """Say when pixels of one type can hardly be in one unit; those of two types are stretched apart."""
-        first, second = (float(np.percentile(date, PERCENTILES[1])) for date in (before, after))
-        if before.dtype == after.dtype and 0 < OTHER_UNIT * min(first, second) < max(first, second):
-            self._note(
-                f"{self.after.path}: its bright pixels are about {second:,.6g}, those of {self.before.path} "
-                f"about {first:,.6g}; if these are two units, bring both to one"
-            )
-
-    def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:
-        assert table is not None, "a scale gives each date one"
-        shown = table.apply(pixels[:, None])
-        clipped = max(float((shown == end).mean()) for end in (0, 255))
-        if clipped > CLIPPED:
-            self._note(
-                f"{info.path}: {clipped:.0%} of its pixels are wholly black or white on this scale; "
-                "say another --scale, or none"
-            )
+            for info, table, pixels in zip(infos, self._tables, sample, strict=True):
+                assert table is not None, "a scale gives each date a table"
+                self._note(*pair_notes.clipped(info, table, pixels))
 
     def _register(self, align: bool) -> None:
-        """Measure the shift; move a scene when that makes it smaller and is wanted."""
+        """Measure the shift; with ``align`` move a scene if that makes it smaller."""
         measured = self.registration = self._measured()
-        size = measured.pixels
-        if size is not None and size > NOTICEABLE and align:
+        if align and measured.pixels is not None and measured.pixels > NOTICEABLE:
             self.registration = self._aligned(measured)
-        self._note_shift(align)
+        infos, remaining = (self.before, self.after), self.registration.remaining
+        self._note(pair_notes.shift(infos, remaining, NOTICEABLE, self.grid.gsd, align))
 
     def _aligned(self, measured: Registration) -> Registration:
-        """Move a scene, measure again and mend what is left; undo it if that is not much less."""
+        """Move a scene, measure again and correct the rest; undo it unless the shift is halved."""
         best, aim, shift = measured, np.zeros(2), (0.0, 0.0)
         moved = "after" if self.frame == "before" else "before"
         offset = np.array([measured.cols, measured.rows], np.float64)
@@ -295,38 +287,9 @@ class ScenePair:
             self._displace(best.applied or (0.0, 0.0))
         return best
 
-    def _note_shift(self, align: bool) -> None:
-        remaining = self.registration.remaining
-        if remaining is None:
-            if align:
-                self._note(
-                    f"{self.after.path}: how far it lies off {self.before.path} cannot be told (they show "
-                    "too little alike); it was left in its place"
-                )
-        elif remaining > NOTICEABLE:
-            remedy = "it could not be corrected" if align else "--align may correct that"
-            self._note(
-                f"{self.after.path}: it lies {remaining:.1f} pixels ({remaining * self.grid.gsd:.2g} m) off "
-                f"{self.before.path}; {remedy}"
-            )
-
-    def _normalize(self) -> None:
-        cells = sample_cells(self._read_raw, self.grid.width, self.grid.height)
-        shown = [
-            values if table is None else table.grey(values)
-            for values, table in zip(cells, self._tables, strict=True)
-        ]
-        self.normalization = Normalization.fit(*shown)
-        if self.normalization is None:
-            self._note(
-                f"{self.after.path}: its light cannot be brought to that of {self.before.path} (their pixels "
-                "do not go together); it was left as it is"
-            )
-        elif self.normalization.applied:
-            self._tables = (self._tables[0], self.normalization.table(self._tables[1]))
-
     def _measured(self) -> Registration:
-        return measure(self._read_raw, self.grid.width, self.grid.height, self.grid.gsd)
+        read = within(self._read_raw, self.site)
+        return measure(read, self.site.width, self.site.height, self.grid.gsd)
 
     def _displace(self, shift: tuple[float, float]) -> None:
         """Move the scene after, or the one before the other way; no other thread may be reading."""
@@ -338,16 +301,28 @@ class ScenePair:
         else:
             self.layers = (first.displaced((-shift[0], -shift[1])), second)
 
-    def _note(self, text: str) -> None:
-        self.notes = (*self.notes, text)
+    def _normalize(self) -> None:
+        cells = sample_cells(within(self._read_raw, self.site), self.site.width, self.site.height)
+        shown = [
+            values if table is None else table.grey(values)
+            for values, table in zip(cells, self._tables, strict=True)
+        ]
+        self.normalization = Normalization.fit(*shown)
+        if self.normalization is None:
+            self._note(
+                f"{self.after.path}: its brightness cannot be matched to {self.before.path} (their pixels do "
+                "not correlate); it was left unchanged"
+            )
+        elif self.normalization.applied:
+            self._tables = (self._tables[0], self.normalization.table(self._tables[1]))
 
     def _empty_scene(self) -> str:
-        """Say which date has no data on the common ground, or that each has where the other has none."""
+        """Return the message that a date has no data on the common ground, or not where the other has."""
         has_data = [False, False]
         for window in everywhere(self.grid.width, self.grid.height):
-            for number, reader in enumerate(self._readers()):
-                has_data[number] |= bool(reader.read(window)[1].any())
-        remedy = "give a scene with data there, or correct its mask or (gdal_edit.py -a_nodata) nodata value"
+            for date in (0, 1):
+                has_data[date] |= bool(self._read_date(date, window)[1].any())
+        remedy = "give a scene with data there, or correct its mask or nodata value (gdal_edit.py -a_nodata)"
         for has, info in zip(has_data, (self.before, self.after), strict=True):
             if not has:
                 return f"{info.path}: all its pixels on the common ground are nodata; {remedy}"
@@ -355,6 +330,6 @@ class ScenePair:
 
 
 def _whole(shift: float) -> float:
-    """Return whole pixels where the shift is nearly that."""
+    """Return whole pixels if the shift is nearly that."""
     nearest = float(round(shift))
     return nearest if abs(shift - nearest) <= WHOLE_PX else float(shift)

@@ -1,13 +1,12 @@
-"""How pixels become 8 bits, so that equal ground looks equal on both dates.
+"""Stretch pixels to 8 bits so that equal ground looks equal on both dates.
 
-uint8 is left as it is. Scenes of one other type share one stretch per band, fitted on both dates: a stretch
-per tile or per date would turn haze, season or a large change into a difference everywhere. Two scenes of
-different types have no common unit, so one table cannot serve both; each type gets its own, fitted on the
-same ground, so that its 2nd and 98th percentile land on the same brightness: those of the uint8 scene if
-one is, 0 and 255 else.
+uint8 is unchanged. Scenes of one other type share a stretch per band, fitted on both dates without what is
+far brighter on one of them, such as clouds: a stretch per tile or date would turn haze, season or a large
+change into a difference everywhere. Two types have no common unit, so each gets a table, fitted on the same
+ground: its 2nd and 98th percentile become those of the uint8 scene, or 0 and 255.
 
-A scale that is asked for replaces all that: two pixel values that become black and white on both dates, or
-"reflectance": pixels become reflectances, and 0 to 0.3 of them black to white.
+A requested scale replaces this: two pixel values that become black and white on both dates, or "reflectance":
+reflectances of 0 to 0.3 become black to white.
 """
 
 from __future__ import annotations
@@ -25,17 +24,19 @@ from tiling.errors import ScaleInvalid
 from tiling.scene import SceneInfo
 
 PERCENTILES = (2.0, 98.0)
-# A value is taken for fill when more than this share of the pixels has it in all bands and it lies far from
-# all others; 0, which may lie near them, from this share on.
+# A value is fill if more than this share of the pixels has it in all bands and it is far from all others; 0,
+# which may be near others, from the second share on.
 FILL, FILL_OF_ZEROS = 0.01, 0.05
+# A date has a bright tail if more than this share of its pixels is so many times brighter than the other.
+TAIL_SHARE, TAIL = 0.03, 1.25
 _Triple = tuple[float, ...]
 # Pixel values that become black and white, or "reflectance".
 Scale = tuple[float, float] | Literal["reflectance"]
-# The reflectance that becomes white; only clouds, snow and some roofs are brighter.
+# Reflectance that becomes white; only clouds, snow and some roofs are brighter.
 WHITE = 0.3
-# What 16-bit products of surface reflectance hold where the file does not say: ten-thousandths...
+# Default scale and offset of 16-bit surface reflectance...
 TEN_THOUSANDTHS = (1e-4, 0.0)
-# ...but for the bands that Landsat's Collection 2 calls SR_B1 to SR_B7.
+# ...and of Landsat Collection 2, whose bands are SR_B1 to SR_B7.
 LANDSAT_BAND, LANDSAT = re.compile(r"sr_b\d\b", re.IGNORECASE), (2.75e-5, -0.2)
 
 
@@ -49,14 +50,14 @@ class Table:
     bright: _Triple = (255.0, 255.0, 255.0)
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Return (3, ...) uint8 of (3, ...) of any real type; what is not finite becomes 0."""
+        """Return (3, ...) uint8 of (3, ...) of any real type; NaN and infinity become 0."""
         if values.dtype.kind in "iu" and values.dtype.itemsize <= 2:
             bands = zip(_lookup(self, values.dtype), values.view(f"u{values.dtype.itemsize}"), strict=True)
             return np.stack([becomes.take(band) for becomes, band in bands])
         return np.rint(self.grey(values)).astype(np.uint8)
 
     def grey(self, values: np.ndarray) -> np.ndarray:
-        """Return (3, ...) float64 in 0..255 of (3, ...) of any real type; what is not finite becomes 0."""
+        """Return (3, ...) float64 in 0..255 of (3, ...) of any real type; NaN and infinity become 0."""
         low, high, dark, bright = (
             np.array(part, np.float64).reshape(3, *[1] * (values.ndim - 1))
             for part in (self.low, self.high, self.dark, self.bright)
@@ -66,13 +67,13 @@ class Table:
         return np.nan_to_num(stretched, nan=0.0, posinf=0.0, neginf=0.0).clip(0, 255)
 
     def as_dict(self) -> dict[str, list[float]]:
-        """Return the four rows of the table."""
+        """Return the four rows of the table by name."""
         return {name: list(getattr(self, name)) for name in ("low", "high", "dark", "bright")}
 
 
 @lru_cache(maxsize=8)
 def _lookup(table: Table, dtype: np.dtype) -> np.ndarray:
-    """Return what every value of an integer type becomes, in the order of its bits: (3, N) uint8."""
+    """Return the results (3, N) uint8 for all values of an integer type, in the order of their bits."""
     every = np.arange(2 ** (8 * dtype.itemsize), dtype=f"u{dtype.itemsize}").view(dtype)
     return np.rint(table.grey(np.tile(every, (3, 1)))).astype(np.uint8)
 
@@ -82,9 +83,9 @@ class Stretch:
     """The radiometry of a pair.
 
     Attributes:
-        kind: "none" (uint8 as it is), "shared" (one table for both dates), "per type" (one for each type),
-            "given" (the limits that were asked for) or "reflectance".
-        before, after: the table of each date; None leaves its uint8 pixels as they are.
+        kind: "none" (uint8 unchanged), "shared" (one table for both dates), "per type" (one for each type),
+            "given" (requested limits) or "reflectance".
+        before, after: the table of each date; None leaves uint8 pixels unchanged.
     """
 
     kind: str
@@ -97,7 +98,8 @@ class Stretch:
         if before.dtype == after.dtype:
             if before.dtype == np.uint8:
                 return cls("none")
-            table = Table(*_percentiles(np.concatenate([before, after], axis=1)))
+            ground = _without_bright_tail(before, after), _without_bright_tail(after, before)
+            table = Table(*_percentiles(np.concatenate(ground, axis=1)))
             return cls("shared", table, table)
         first, second = _percentiles(before), _percentiles(after)
         if before.dtype == np.uint8:
@@ -116,8 +118,8 @@ class Stretch:
     def reflectance(cls, infos: Sequence[SceneInfo], bands: Sequence[Sequence[int]]) -> Stretch:
         """Return the stretch of the reflectances of two scenes, each by its own scale.
 
-        The scale and offset of a band are those that the file states, else what is usual: Collection 2's for
-        bands named as Landsat's, ten-thousandths for other pixels of 16 bits, 1 for fractions.
+        Scale and offset of a band are those of the file; else those of Collection 2 for bands named as
+        Landsat's, ten-thousandths for other 16-bit pixels, 1 for floating point.
 
         Raises:
             ScaleInvalid: the pixels of a scene are no reflectances.
@@ -126,7 +128,7 @@ class Stretch:
         return cls("reflectance", before, after)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what is needed to repeat the stretch, as plain values."""
+        """Return the stretch as plain values, complete enough to repeat it."""
         if self.kind == "none":
             return {"kind": self.kind}
         dates = (("before", self.before), ("after", self.after))
@@ -142,11 +144,25 @@ def _percentiles(sample: np.ndarray) -> tuple[_Triple, _Triple]:
     return tuple(low.tolist()), tuple(high.tolist())
 
 
-def fill_values(pixels: np.ndarray) -> dict[float, float]:
-    """Return the values that stand where nothing was seen, as far as pixels tell, with their shares.
+def _without_bright_tail(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return the pixels (3, n) of a date without those that are far brighter than any of the other date.
 
-    Such a value stands in all bands, is the lowest or highest of all (of 8 bits, that there are: 0 or 255),
-    and lies farther from the others than their percentiles from each other.
+    Clouds would otherwise take the upper part of a stretch for both dates. A date that is brighter as a whole
+    keeps its pixels: brightness is compared at the lower quartiles, which few clouds reach.
+    """
+    bright, others = (date.mean(axis=0, dtype=np.float64) for date in (own, other))
+    quarter, others_quarter = (float(np.percentile(date, 25)) for date in (bright, others))
+    factor = max(1.0, quarter / others_quarter) if others_quarter > 0 else 1.0
+    limit = TAIL * factor * float(np.percentile(others, PERCENTILES[1]))
+    tail = bright > limit
+    return own[:, ~tail] if limit > 0 and TAIL_SHARE < tail.mean() < 1 else own
+
+
+def fill_values(pixels: np.ndarray) -> dict[float, float]:
+    """Return values that look like undeclared nodata, with their shares.
+
+    Such a value is in all bands, is the lowest or highest (of 8 bits: 0 or 255), and is farther from the
+    others than their percentiles are from each other.
 
     Args:
         pixels: (3, n) of any real type.
@@ -168,13 +184,17 @@ def fill_values(pixels: np.ndarray) -> dict[float, float]:
 
 
 def _reflectances(info: SceneInfo, bands: Sequence[int]) -> Table:
-    units = [_unit(info, band) for band in bands]
+    units = [unit_of(info, band) for band in bands]
     low, high = (tuple((limit - offset) / scale for scale, offset in units) for limit in (0.0, WHITE))
     return Table(low, high)
 
 
-def _unit(info: SceneInfo, band: int) -> tuple[float, float]:
-    """Return scale and offset that make a pixel of a band a reflectance."""
+def unit_of(info: SceneInfo, band: int) -> tuple[float, float]:
+    """Return scale and offset from pixels of a band to reflectances.
+
+    Raises:
+        ScaleInvalid: see :meth:`Stretch.reflectance`.
+    """
     stated = info.scales[band - 1], info.offsets[band - 1]
     if stated != (1.0, 0.0) and stated[0] > 0 and all(map(math.isfinite, stated)):
         return stated
@@ -185,6 +205,5 @@ def _unit(info: SceneInfo, band: int) -> tuple[float, float]:
     if dtype.startswith("float"):
         return 1.0, 0.0
     raise ScaleInvalid(
-        f"{info.path}: nothing says how its {dtype} pixels become reflectances; give two pixel values as "
-        "--scale, or none"
+        f"{info.path}: the scale from {dtype} pixels to reflectances is unknown; give two values as --scale"
     )

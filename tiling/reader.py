@@ -1,16 +1,16 @@
-"""Tiles of a pair, read ahead by threads, given out in order."""
+"""Read the tiles of a pair ahead in threads, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from tiling.ahead import in_order
 from tiling.grid import Tile, TileGrid
 from tiling.pair import ScenePair
+from tiling.prefetch import map_ahead
 
 THREADS = 2
 
@@ -22,7 +22,7 @@ class PairTile:
     Attributes:
         before, after: (3, h, w) uint8; 0 where not valid.
         valid: (h, w) bool.
-        tile: where it lies.
+        tile: its position in the grid.
     """
 
     before: np.ndarray
@@ -32,23 +32,21 @@ class PairTile:
 
 
 def read_tiles(
-    pair: ScenePair, grid: TileGrid, *, ahead: int = 8, first: int = 0, end: int | None = None
+    pair: ScenePair, grid: TileGrid, *, ahead: int = 8, numbers: Iterable[int] | None = None
 ) -> Iterator[PairTile]:
     """Yield the tiles of ``grid`` in row-major order while threads read up to ``ahead`` tiles in advance.
 
-    ``first`` is the index of the tile to begin at, ``end`` that of the first one that is not read any more.
-
-    Closing the iterator early stops the threads and closes their files. Errors of reading are raised at the
-    tile they belong to.
+    ``numbers`` are the indices of the tiles to read; None reads all. Closing the iterator early stops the
+    threads and closes their files. Errors are raised at their tile.
     """
 
     def read(tile: Tile) -> PairTile:
         return PairTile(*pair.read(tile.window), tile)
 
-    tiles = (grid[index] for index in range(len(grid))[first:end])
+    tiles = (grid[index] for index in (range(len(grid)) if numbers is None else numbers))
     pool = ThreadPoolExecutor(THREADS, thread_name_prefix="read-tiles")
     try:
-        yield from in_order(pool, read, tiles, ahead + 1)  # the one that is given out and those after it
+        yield from map_ahead(pool, read, tiles, ahead + 1)  # the current one and those after it
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         pair.release_ended_threads()

@@ -1,10 +1,9 @@
-"""How far one date lies off the other: phase correlation on textured windows, believed where they agree.
+"""Measure the shift between two dates: phase correlation on textured windows, accepted where they agree.
 
-What was built, shadows that moved and rows of like houses mislead single windows, and real scenes are a
-little bent against each other. So the windows are dealt out to a few groups, each spread over the scene; the
-spectra of a group are added up before scikit-image looks for the peak, and a shift is believed only when most
-groups tell it. Before that the spectra are flattened, not all the way: wholly flat ones hear the noise of
-real scenes, raw ones follow the shadows.
+New buildings, moving shadows and rows of equal houses mislead single windows, and real scenes are slightly
+distorted. So windows are distributed over a few groups, each spread over the scene; the spectra of a group
+are summed before scikit-image finds the peak, and a shift is accepted if most groups agree. Spectra are
+partly flattened: flat ones follow noise, raw ones shadows.
 """
 
 from __future__ import annotations
@@ -16,25 +15,26 @@ from typing import Any
 
 import numpy as np
 
+from tiling.comparable import comparable
 from tiling.grid import Window, lattice
 
 Read = Callable[[Window], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
-# At most MOST x MOST windows are looked at, of the largest of these sizes that fits twice along a side.
+# At most MOST x MOST windows, of the largest of these sizes that fits twice along a side.
 SIZES, MOST = (256, 128, 64), 6
-# A window needs this share of valid pixels.
-VALID = 0.6
+# A window needs this share of valid pixels, and of ground that both dates show.
+VALID, SHOWN = 0.6, 0.3
 GROUPS = 5
-# Groups agree within so many pixels and this part of the shift: real scenes are bent. So many of them must.
+# Groups agree within so many pixels plus a part of the shift. A share, and at least so many, must agree.
 AGREE_PX, AGREE_PART = 1.0, 0.25
 AGREE_SHARE, FEWEST = 0.6, 3
-# Shifts are looked for in steps of a twentieth of a pixel and believed up to an eighth of a window.
+# Steps per pixel of the search, and the largest shift as a part of a window.
 STEPS, FARTHEST = 20, 1 / 8
-# Power to which the amplitudes of a spectrum are divided out: 0 leaves them, 1 leaves only phases.
+# Exponent by which amplitudes are divided out: 0 leaves them, 1 leaves only phases.
 FLATTENED = 0.75
-# Structures between these standard deviations, in pixels, count; contrast is made even over so many pixels.
+# Band-pass of structures (standard deviations in pixels), and window of the contrast normalisation.
 FINE, COARSE, LIGHT = 1.0, 8.0, 49
-# A shift of more than this is worth a warning, and a correction.
+# A larger shift is worth a warning and a correction.
 NOTICEABLE = 0.5
 
 
@@ -43,16 +43,15 @@ class Registration:
     """The shift of the scene after against the scene before, in working pixels.
 
     Attributes:
-        cols, rows: positive to the right and down; None where it could not be measured.
+        cols, rows: positive to the right and down; None if it could not be measured.
         metres: its length on the ground, None like ``cols``.
-        windows: how many windows had enough data and texture to be used.
-        groups: into how many groups they were dealt.
-        agreeing: how many of the groups tell the shift.
+        windows: number of windows with enough data and texture.
+        groups: number of groups of windows.
+        agreeing: number of groups that agree on the shift.
         spread: median distance of their shifts from it in pixels, None like ``cols``.
-        applied: columns and rows by which the scene after was moved against the scene before to make up for
-            it, None when it was not.
-        left: the shift (columns, rows) that was measured after that, None when there is none.
-        moved: which scene was moved, "before" or "after"; None when none was.
+        applied: columns and rows by which the scene after was moved against the scene before, or None.
+        left: the shift (columns, rows) measured after that, or None.
+        moved: the scene that was moved, "before" or "after", or None.
     """
 
     cols: float | None = None
@@ -68,12 +67,12 @@ class Registration:
 
     @property
     def pixels(self) -> float | None:
-        """The length of the shift in working pixels, None where it could not be measured."""
+        """The length of the shift in working pixels, None if it could not be measured."""
         return None if self.cols is None or self.rows is None else float(np.hypot(self.cols, self.rows))
 
     @property
     def remaining(self) -> float | None:
-        """What of that length is left, None where it could not be measured."""
+        """The length that remains, None if it could not be measured."""
         return self.pixels if self.left is None else float(np.hypot(*self.left))
 
     def as_dict(self) -> dict[str, Any]:
@@ -82,7 +81,7 @@ class Registration:
 
 
 def measure(read: Read, width: int, height: int, gsd: float) -> Registration:
-    """Measure how far the scene after lies off the scene before.
+    """Measure the shift of the scene after against the scene before.
 
     Args:
         read: returns both dates (3, h, w) of any real type and validity (h, w) of a window.
@@ -94,7 +93,7 @@ def measure(read: Read, width: int, height: int, gsd: float) -> Registration:
         return Registration()
     spectra = [np.zeros((size, size), np.complex64) for _ in range(GROUPS)]
     windows = 0
-    # One after the other: products of matrices take all cores, several at a time get in each other's way.
+    # Not in threads: matrix products already use all cores.
     for window in lattice(width, height, MOST, size):
         spectrum = _spectrum(*read(window))
         if spectrum is not None:
@@ -105,27 +104,30 @@ def measure(read: Read, width: int, height: int, gsd: float) -> Registration:
 
 
 def _agreed(shifts: np.ndarray, windows: int, farthest: float, gsd: float) -> Registration:
-    """Return the shift that most of the groups (n, 2) tell, or a registration without one."""
+    """Return the shift on which most of the groups (n, 2) agree, or a registration without one."""
     unknown = Registration(windows=windows, groups=len(shifts))
     if len(shifts) < FEWEST:
         return unknown
     apart = np.hypot(*(shifts[:, None] - shifts[None]).transpose(2, 0, 1))
     near = apart <= AGREE_PX + AGREE_PART * np.hypot(*shifts.T)[:, None]
     near &= near.T
-    alike = shifts[near[near.sum(1).argmax()]]
-    cols, rows = np.median(alike, axis=0).tolist()
+    agreeing = shifts[near[near.sum(1).argmax()]]
+    cols, rows = np.median(agreeing, axis=0).tolist()
     length = float(np.hypot(cols, rows))
-    if len(alike) < max(FEWEST, AGREE_SHARE * len(shifts)) or length > farthest:
+    if len(agreeing) < max(FEWEST, AGREE_SHARE * len(shifts)) or length > farthest:
         return unknown
-    spread = float(np.median(np.hypot(*(alike - (cols, rows)).T)))
-    return Registration(cols, rows, length * gsd, windows, len(shifts), len(alike), spread)
+    spread = float(np.median(np.hypot(*(agreeing - (cols, rows)).T)))
+    return Registration(cols, rows, length * gsd, windows, len(shifts), len(agreeing), spread)
 
 
 def _spectrum(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
-    """Return the cross spectrum (size, size) of a window, all of one weight; None without data or texture."""
+    """Return the normalised cross spectrum (size, size) of a window; None without data or texture."""
     from scipy import fft
 
     if valid.mean() < VALID:
+        return None
+    valid = comparable(before, after, valid)
+    if valid.mean() < SHOWN:
         return None
     taper = np.hanning(len(valid) + 2)[1:-1].astype(np.float32)
     pair = []
@@ -141,7 +143,7 @@ def _spectrum(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.nd
 
 
 def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
-    """Return (h, w) float32 of (3, h, w): edges and grain, however strong the light; None if it is flat."""
+    """Return (h, w) float32 of (3, h, w): edges and grain, independent of brightness; None if it is flat."""
     grey = image.mean(axis=0, dtype=np.float64)
     low, high = np.percentile(grey[valid], (1, 99))
     if high <= low:
@@ -150,7 +152,7 @@ def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
     inside = None if valid.all() else valid.astype(np.float32)
 
     def mean(values: np.ndarray, smooth: np.ndarray) -> np.ndarray:
-        # What has no data is no part of the mean, so that its outline is no structure that both dates share.
+        # Masked pixels are left out, so that their outline is no structure that both dates share.
         means = smooth @ values @ smooth.T
         return means if inside is None else means / np.maximum(smooth @ inside @ smooth.T, 0.05)
 
@@ -164,9 +166,9 @@ def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
 
 @cache
 def _filters(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the filters of fine and coarse structure and of light as (size, size) matrices.
+    """Return the smoothing of fine and coarse structure and of contrast as (size, size) matrices.
 
-    A product with one smooths a side of a window: at these sizes in less than half of a filter's time.
+    At these sizes products are twice as fast as filters.
     """
     from scipy import ndimage
 
@@ -176,10 +178,10 @@ def _filters(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _peak(spectrum: np.ndarray) -> tuple[float, float]:
-    """Return the shift (columns, rows) that a sum of cross spectra tells."""
+    """Return the shift (columns, rows) at the peak of a sum of cross spectra."""
     from skimage.registration import phase_cross_correlation
 
-    # The product of both images is there already, so the other image is one whose spectrum is 1.
+    # It expects two spectra; theirs is already multiplied, so the other is 1.
     back, _, _ = phase_cross_correlation(
         spectrum, np.ones_like(spectrum), upsample_factor=STEPS, space="fourier", normalization=None
     )

@@ -1,4 +1,4 @@
-"""Pixels of both dates from all over a scene, in bounded memory: what stretch and light are fitted on."""
+"""Sample pixels of both dates from all over a scene, in bounded memory, to fit stretch and brightness."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tiling.comparable import comparable
 from tiling.grid import TileGrid, Window, lattice
 from tiling.registration import MOST, Read
 
-# With fewer valid pixels than this in the windows that are spread over the scene, it is searched for more.
+# With fewer valid pixels in the windows spread over the scene, all of it is searched.
 ENOUGH = 4096
 SEARCH = 512
-# Light is compared by means of so many pixels a side: noise and a shift of a pixel hardly tell in them.
+# Brightness is compared by means over cells of this side, where noise and a small shift hardly matter.
 CELL = 8
 
 
 def sample_pixels(
     read: Read, width: int, height: int, *, for_stretch: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return pixels (3, n) of both dates, from where both are valid; None where no pixel is.
+    """Return pixels (3, n) of both dates where both are valid; None if there are none.
 
-    Those of 8 bits, to which nothing is fitted (``for_stretch`` False), are fewer: from windows that are
-    inside those by which the shift is measured, so that no more blocks are read.
+    A stretch looks at ground that both dates show, see :mod:`tiling.comparable`, where enough of it is found.
+    Without ``for_stretch`` (8 bits) they are fewer: from windows inside those of the registration, so that
+    no further blocks are read.
     """
     dates: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    shown: list[np.ndarray] = []
 
     def add(window: Window) -> int:
-        """Take the valid pixels of a window; return how many there are."""
-        *images, valid = read(window)
-        for date, image in zip(dates, images, strict=True):
+        """Take the valid pixels of a window; return their number."""
+        before, after, valid = read(window)
+        for date, image in zip(dates, (before, after), strict=True):
             date.append(image[:, valid])
+        if for_stretch:
+            shown.append(comparable(before, after, valid)[valid])
         return int(valid.sum())
 
     windows = lattice(width, height) if for_stretch else lattice(width, height, MOST)
@@ -40,25 +45,26 @@ def sample_pixels(
             count += add(window)
             if count >= ENOUGH:
                 break
-    return _joined(dates) if count else None
+    if not count:
+        return None
+    before, after = _joined(dates)
+    both = np.concatenate(shown) if shown else np.zeros(0, bool)
+    return (before[:, both], after[:, both]) if both.sum() >= ENOUGH else (before, after)
 
 
 def sample_cells(read: Read, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means (3, n) float32 of cells of 8 x 8 pixels that have data on both dates everywhere."""
+    """Return the means (3, n) float32 of cells of 8 x 8 pixels that are valid, and shown, on both dates."""
     dates: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for window in lattice(width, height):
-        *images, valid = read(window)
-        whole = _cells(valid[None].astype(np.float32))[0] == 1
-        for means, image in zip(dates, images, strict=True):
+        before, after, valid = read(window)
+        whole = _cells(comparable(before, after, valid)[None].astype(np.float32))[0] == 1
+        for means, image in zip(dates, (before, after), strict=True):
             means.append(_cells(image.astype(np.float32))[:, whole])
     return _joined(dates)
 
 
 def only_values(read: Read, width: int, height: int) -> tuple[float | None, float | None]:
-    """Return the one value that all pixels of a date have; None for a date with several.
-
-    Windows from all over the scene are looked at, until both dates have shown several values.
-    """
+    """Return the only value of each date; None for a date with several values in the sampled windows."""
     seen: tuple[set[float], set[float]] = (set(), set())
     for window in lattice(width, height):
         *dates, valid = read(window)

@@ -1,7 +1,7 @@
 from .errors import WorkflowError as WorkflowError
 from .options import SceneOptions as SceneOptions
-from .page.scene_report import SceneReport as SceneReport
-from .page.scene_report import caption as caption
 from .report.change import Change as Change
-from .report.report import ChangeReport as ChangeReport
+from .report.reading import open_report as open_report
+from .report.report import Report as Report
+from .scene.caption import caption as caption
 from .scene.run import caption_scene as caption_scene

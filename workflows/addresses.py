@@ -1,4 +1,4 @@
-"""Paths and addresses as they may be shown and kept: without passwords and signatures."""
+"""Removes passwords and signatures from paths and addresses that are printed or stored."""
 
 from __future__ import annotations
 
@@ -12,29 +12,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# How an address begins, also one that lost a slash, and what ends it in a sentence.
+# Start of an address, even with one slash missing, and its end within a sentence.
 _SERVER = r"(?:\w://+|\w\w:/)"
 _END = r"(?=[:;,.)\]'\"]*(?:\s|$))"
 _USER = re.compile(rf"({_SERVER})[^/\s]*@")
-# With such a mark in front of the path nobody can know what belongs to a password.
+# With ? or # before the path, it is unclear what belongs to the password.
 _UNCLEAR = re.compile(rf"({_SERVER})(?=[^/\s]*[?#])[^/\s]*@\S*?{_END}")
 _QUERY = re.compile(rf"((?:{_SERVER}|(?<![\w.-])/vsi(?!zip)\w+)[^\s?#]*)[?#]\S*?{_END}")
-# Parameters of addresses that sign or authorise, and are others each time; no pixel depends on them.
+# Query parameters that sign or authorise: they change with each signature, and no pixel depends on them.
 _SIGNING = re.compile(
     r"x-(amz|goog|oss|ms)-.*|(aws|google|oss)access(key)?id|signature|expires|policy|key-pair-id|security-token"
     r"|sig|(access_?|id_?|sas_?)?token|api_?key|subscription-key"
 )
-# Of Azure, too short to be known for that without ``sig`` beside them.
+# Parameters of Azure's signatures, too short to be recognised without ``sig`` beside them.
 _AZURE = re.compile("s[eprtvis]|spr|sip|srt|sdd|skoid|sktid|skt|ske|sks|skv|saoid|suoid")
 
 
-def is_database(text: str) -> bool:
-    """Return whether a text is the address of a PostgreSQL database."""
-    return text.partition(":")[0].lower() in ("postgresql", "postgres")
-
-
 def public_path(path: str | Path) -> str:
-    """Return ``path`` without the user, password and query of an address: signed addresses are passwords."""
+    """Return ``path`` without the user, password and query of an address: a signature is a password too."""
     text = str(path)
     if not is_address(text) and "://" not in text:
         return text
@@ -42,7 +37,7 @@ def public_path(path: str | Path) -> str:
 
 
 def without_secrets(text: str) -> str:
-    """Return a message without the user, password and query of the addresses in it."""
+    """Return a message without the users, passwords and queries of its addresses."""
     return _QUERY.sub(r"\1", _without_user(text))
 
 
@@ -51,7 +46,7 @@ def _without_user(text: str) -> str:
 
 
 def unsigned(address: str) -> str:
-    """Return an address without what changes when it is signed anew; what is left may still be a secret.
+    """Return an address without the parts that change when it is signed again; it may still be a secret.
 
     >>> unsigned("https://me:word@host/get?layer=2&X-Amz-Signature=0")
     'https://host/get?layer=2'

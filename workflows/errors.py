@@ -1,7 +1,6 @@
-"""Errors of whole jobs; each class is named by the fact it states.
+"""Errors of jobs, each named after the fact that it states.
 
-``exit_code`` is what the command returns: 2 when an option or an input is wrong, 1 when the input was right
-but the run failed.
+``exit_code`` is that of the command: 2 if an option or an input is wrong, 1 if the run failed.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ class OptionInvalid(WorkflowError):
 
 
 class TooCoarse(WorkflowError):
-    """A scene has more metres per pixel than the model is meant for."""
+    """A scene is too coarse for the model."""
 
 
 class DateInvalid(WorkflowError):
@@ -33,75 +32,83 @@ class DateInvalid(WorkflowError):
 
 
 class FormatUnsupported(WorkflowError):
-    """The suffix of the output names a format that reports are not written in."""
+    """The suffix of the output is not a supported format."""
 
 
 class ReportInvalid(WorkflowError):
-    """A file that is to be a report is none that rscc wrote, or is damaged."""
+    """A file is no report of rscc, or is damaged."""
 
 
 class MarksInvalid(WorkflowError):
-    """A file that is to be marks of a report is none, is damaged, or is of another report."""
+    """A file has no marks, is damaged, or belongs to another report."""
 
 
 class NothingToSample(WorkflowError):
-    """An archive has no change that could be drawn for a person to mark."""
+    """An archive has no change to draw for marking."""
 
 
 class NothingToExport(WorkflowError):
-    """What was reviewed makes no training pairs, or none to validate on."""
+    """Reviewed changes make no training pairs, or none for validation."""
+
+
+class NoChangeThere(WorkflowError):
+    """No change was found at the place that was asked for."""
 
 
 class OutputExists(WorkflowError):
-    """The report or its style is there already, and overwriting was not asked for."""
+    """An output exists already, and may not be replaced."""
 
 
 class OutputFolderMissing(WorkflowError):
-    """The folder of the report does not exist, or is not a folder."""
+    """The folder of an output does not exist, or is no folder."""
+
+
+class ReportBusy(RunFailed):
+    """Other programs keep changing the report."""
 
 
 class OutputNotWritable(RunFailed):
-    """The report cannot be written: no permission, a full disk, a read-only file system."""
+    """An output cannot be written: no permission, a full disk, a read-only file system."""
 
 
 class PicturesDiffer(WorkflowError):
-    """Two pictures without georeferencing have different sizes: nothing says which pixels belong together."""
+    """Two pictures without georeferencing have different sizes, so their pixels cannot be matched."""
 
 
 class MemoryTooSmall(WorkflowError):
-    """The run cannot keep the memory cap, however small its parts."""
+    """The run cannot stay below its memory limit, however small its parts."""
 
 
 class MemoryExhausted(RunFailed):
     """Memory ran out with a single tile."""
 
 
-class TileCacheBusy(RunFailed):
-    """Another run works with the same finished tiles."""
+class MapsBusy(RunFailed):
+    """Another run writes maps in the same folder."""
 
 
-class TileCacheUnusable(RunFailed):
-    """Finished tiles cannot be kept in the folder: it is none, takes no files, or the disk is full."""
+class MapsUnusable(RunFailed):
+    """A folder cannot be used for maps: it holds other files or other maps, is damaged, or takes no files."""
 
 
 class NotAnArchive(WorkflowError):
-    """A folder that is to be an archive holds other things, or is none."""
+    """A folder contains other things than an archive, or is no folder."""
 
 
 class PairTableInvalid(WorkflowError):
-    """A table of pairs cannot be read: it is none, lacks a column, or has a wrong row."""
+    """A table of pairs cannot be read, lacks a column, or has a wrong row."""
 
 
 class CatalogInvalid(WorkflowError):
-    """What scenes are to be taken from is none of the kinds that are read, or is damaged."""
+    """A source of pairs is of no supported kind, or is damaged."""
 
 
 class CatalogUnreachable(RunFailed):
-    """The server of a catalog cannot be reached, or fails; the catalog may be right."""
+    """The server of a catalog is unreachable or fails."""
 
 
 class NoPairs(WorkflowError):
-    """The scenes that were found make no pair."""
+    """No two of the scenes make a pair."""
 
 
 class ArchiveBusy(RunFailed):
@@ -109,50 +116,66 @@ class ArchiveBusy(RunFailed):
 
 
 class ScenesUnreachable(RunFailed):
-    """The scenes of many pairs in a row cannot be had, as where a disk or a server is away."""
+    """The scenes of many pairs in a row are unreachable: their disk or server is down."""
 
 
 class ArchiveMissing(WorkflowError):
-    """The folder is no archive: there is no ledger in it."""
+    """The folder is not an archive: it has no mark of one."""
 
 
-class LedgerForeign(WorkflowError):
-    """The file in the place of the ledger is damaged, none of ours, or of another version."""
+class NotAMonitor(WorkflowError):
+    """A folder contains other things than a monitor."""
 
 
-class LedgerUnusable(RunFailed):
-    """The ledger cannot be read or written now: a full disk, a lock, no permission."""
+class MonitorMissing(WorkflowError):
+    """The folder is not a monitor: it has no mark of one."""
+
+
+class MonitorDamaged(RunFailed):
+    """A file of a monitor's state is damaged."""
+
+
+class ScenesMissing(RunFailed):
+    """Scenes of a monitored place are gone, so that its events cannot be found again."""
+
+
+class ContextInvalid(WorkflowError):
+    """A context layer cannot be read, or has no such column."""
+
+
+class GivenInvalid(WorkflowError):
+    """A layer of given changes cannot be read, or holds something else than polygons on the ground."""
+
+
+class NoticeFailed(RunFailed):
+    """A server takes no notices."""
+
+
+class NoScenes(WorkflowError):
+    """No source has a dated scene that can be used."""
 
 
 class WorkersUnable(RunFailed):
-    """The worker processes cannot start."""
+    """Worker processes cannot start."""
 
 
 class SchedulerLost(RunFailed):
-    """The scheduler of a Dask cluster cannot be reached, or went away."""
+    """The scheduler of a Dask cluster is unreachable or stopped."""
 
 
 class VersionsDiffer(WorkflowError):
-    """A worker of a cluster has another version of rscc than the process that leads it, or has none."""
-
-
-class ShardsDiffer(WorkflowError):
-    """Shards that lie together are not of one run."""
-
-
-class ShardsUnfinished(RunFailed):
-    """Shards are missing, or have pairs that are still to be done."""
+    """A worker of a cluster has another version of rscc than this process, or has none."""
 
 
 class ReportsDamaged(RunFailed):
-    """Reports of pairs that are done are missing or cannot be read; ``pairs`` has the ids of these pairs."""
+    """Reports of finished pairs are missing or damaged; ``pairs`` has the ids of these pairs."""
 
     def __init__(
         self,
         first: Path,
         pairs: Sequence[str],
-        remedy: str = "run the same command again to make it anew",
-        what: str = "is missing or damaged though its pair was done",
+        remedy: str = "run the same command again",
+        what: str = "of a finished pair is missing or damaged",
     ) -> None:
         others = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
         super().__init__(f"{first}{others}: the report {what}; {remedy}")

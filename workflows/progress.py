@@ -1,4 +1,4 @@
-"""How far a long job is, where it computes, and how long it takes."""
+"""Progress of long jobs, the device and cores they use, and durations in words."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable
 Progress = Callable[[str, int, int], None]
 
 
-def tell(progress: Progress | None, stage: str, done: int, total: int) -> None:
-    """Call ``progress`` where there is one."""
+def report_progress(progress: Progress | None, stage: str, done: int, total: int) -> None:
+    """Call ``progress`` unless it is None."""
     if progress is not None:
         progress(stage, done, total)
 
 
 def device_of(captioner: object, unknown: str = "cpu") -> str:
-    """Return where the model computes; ``unknown`` where a captioner does not say so, or there is none."""
+    """Return the device of a captioner; ``unknown`` if it has none, or is None."""
     return str(getattr(captioner, "device", unknown))
 
 
 def cores() -> int:
-    """Return how many processor cores this process may use."""
+    """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words, in the two units that matter: ``40 s``, ``12 min 5 s``, ``3 h 20 min``."""
+    """Return a time in words, in its two largest units: ``40 s``, ``12 min 5 s``, ``3 h 20 min``."""
     seconds = round(seconds)
     for size, unit, smaller, low in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if seconds >= size:

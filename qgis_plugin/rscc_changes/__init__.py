@@ -1,4 +1,4 @@
-"""The QGIS plugin of rscc: its command as algorithms of the Processing toolbox."""
+"""The QGIS plugin of rscc: its commands as algorithms of the Processing toolbox."""
 
 from __future__ import annotations
 

@@ -15,10 +15,12 @@ from qgis.core import (
     QgsProcessingParameterExtent,
     QgsProcessingParameterFile,
     QgsProcessingParameterFolderDestination,
+    QgsProcessingParameterMapLayer,
     QgsProcessingParameterNumber,
     QgsProcessingParameterString,
     QgsProcessingParameterVectorDestination,
     QgsProcessingUtils,
+    QgsProviderRegistry,
 )
 
 from .base import RsccAlgorithm
@@ -26,13 +28,15 @@ from .command import MISSING, CommandMissing, plain
 
 _WGS84 = "EPSG:4326"
 _FLAGS = {
-    "ALIGN": "Move AFTER onto BEFORE by the shift measured between them",
-    "NORMALIZE": "Bring the light of AFTER to that of BEFORE",
-    "FORCE": "Work on scenes that are coarser than the model is meant for",
+    "ALIGN": "Correct the measured offset between the scenes",
+    "NORMALIZE": "Match the brightness of AFTER to BEFORE",
+    "FORCE": "Process scenes that are too coarse for the model",
 }
 _DATES = {"DATE_BEFORE": "Date of BEFORE", "DATE_AFTER": "Date of AFTER"}
-# Exit codes of rscc inspect where captioning would be refused, of rscc batch where not all pairs were done.
-_REFUSED, _NOT_ALL = 2, 3
+# Exit codes of rscc inspect where captioning would be refused, and of rscc batch where pairs failed.
+_REFUSED, _SOME_FAILED = 2, 3
+_Number = QgsProcessingParameterNumber
+_REAL, _INTEGER = _Number.Type.Double, _Number.Type.Integer
 
 
 class Caption(RsccAlgorithm):
@@ -40,50 +44,54 @@ class Caption(RsccAlgorithm):
 
     key, title = "caption", "Caption changes"
     help = (
-        "Finds what changed between two scenes and says it in words: a layer of changes, outlined, counted, "
+        "Finds what changed between two scenes and describes it: a layer of changes, outlined, counted, "
         "each with a sentence. The scenes may differ in grid, resolution and reference system."
     )
     stages = (("tiles", 85), ("outlines", 90), ("captions", 100))
     stopped = "Stopped; no report was written."
 
     def initAlgorithm(self, configuration=None):
-        """Say what is asked for and what comes."""
         self.add_pair()
-        number, real = QgsProcessingParameterNumber, QgsProcessingParameterNumber.Type.Double
         self.addParameter(QgsProcessingParameterExtent("EXTENT", "Only this part", optional=True))
-        self.addParameter(number("MIN_AREA", "Smallest change, m²", real, optional=True, minValue=0))
+        polygons = [QgsProcessing.SourceType.TypeVectorPolygon, QgsProcessing.SourceType.TypeRaster]
+        given = QgsProcessingParameterMapLayer("GIVEN", "Describe these changes instead", optional=True)
+        given.setDataTypes(polygons)
+        self.addParameter(given)
+        self.addParameter(_Number("MIN_AREA", "Smallest change, m²", _REAL, optional=True, minValue=0))
+        share = {"optional": True, "minValue": 0.0001, "maxValue": 0.9999}
+        self.add_advanced(_Number("THRESHOLD", "Threshold", _REAL, **share))
         self.add_advanced(
-            number("THRESHOLD", "Threshold", real, optional=True, minValue=0.0001, maxValue=0.9999)
+            _Number("GROUP_DISTANCE", "Group outlines up to, m", _REAL, optional=True, minValue=0)
         )
-        self.add_advanced(number("GROUP_DISTANCE", "Join outlines up to, m", real, optional=True, minValue=0))
-        for name, words in _FLAGS.items():
-            self.add_advanced(QgsProcessingParameterBoolean(name, words, False))
-        for name, words in _DATES.items():
-            self.add_advanced(QgsProcessingParameterString(name, words, optional=True))
+        for name, label in _FLAGS.items():
+            self.add_advanced(QgsProcessingParameterBoolean(name, label, False))
+        for name, label in _DATES.items():
+            self.add_advanced(QgsProcessingParameterString(name, label, optional=True))
         kind = QgsProcessing.SourceType.TypeVectorPolygon
         self.addParameter(QgsProcessingParameterVectorDestination("OUTPUT", "Changes", kind))
         self.addOutput(QgsProcessingOutputNumber("CHANGES", "Number of changes"))
         self.addOutput(QgsProcessingOutputNumber("AREA", "Their area, m²"))
 
     def processAlgorithm(self, parameters, context, feedback):
-        """Run the command."""
         target = self.parameterAsOutputLayer(parameters, "OUTPUT", context)
-        words = ["caption", "--progress", "json", "--overwrite", "-o", target]
+        arguments = ["caption", "--progress", "json", "--overwrite", "-o", target]
         for name in ("MIN_AREA", "THRESHOLD", "GROUP_DISTANCE"):
             if parameters.get(name) is not None:
-                words += [_option(name), repr(self.parameterAsDouble(parameters, name, context))]
-        words += [_option(name) for name in _FLAGS if self.parameterAsBoolean(parameters, name, context)]
+                arguments += [_option(name), repr(self.parameterAsDouble(parameters, name, context))]
+        arguments += [_option(name) for name in _FLAGS if self.parameterAsBoolean(parameters, name, context)]
         for name in _DATES:
             if date := self.parameterAsString(parameters, name, context).strip():
-                words += [_option(name), date]
+                arguments += [_option(name), date]
         degrees = QgsCoordinateReferenceSystem(_WGS84)
         box = self.parameterAsExtent(parameters, "EXTENT", context, degrees)
         if not box.isNull():
             corners = (box.xMinimum(), box.yMinimum(), box.xMaximum(), box.yMaximum())
-            words += ["--bbox", ",".join(f"{value:.8f}" for value in corners)]
-        done = self.execute([*words, *self.pair(parameters, context)], feedback).facts
+            arguments += ["--bbox", ",".join(f"{value:.8f}" for value in corners)]
+        if (given := self.parameterAsLayer(parameters, "GIVEN", context)) is not None:
+            arguments += ["--changes", _file_of(given)]
+        facts = self.execute([*arguments, *self.pair(parameters, context)], feedback).facts
         self.style(target, context)
-        return {"OUTPUT": target, "CHANGES": done.get("changes"), "AREA": done.get("area_m2")}
+        return {"OUTPUT": target, "CHANGES": facts.get("changes"), "AREA": facts.get("area_m2")}
 
 
 class Inspect(RsccAlgorithm):
@@ -91,19 +99,17 @@ class Inspect(RsccAlgorithm):
 
     key, title = "inspect", "Inspect pair"
     help = (
-        "Says what two scenes are, what of them overlaps, how far they lie off each other, what captioning "
-        "them would cost, and what would be refused. Nothing is written."
+        "Checks two scenes: their overlap, their offset, the time and memory that captioning would take, and "
+        "whether it would be refused. Nothing is written."
     )
 
     def initAlgorithm(self, configuration=None):
-        """Say what is asked for and what comes."""
         self.add_pair()
-        self.addOutput(QgsProcessingOutputString("TEXT", "What was found"))
+        self.addOutput(QgsProcessingOutputString("TEXT", "The findings"))
 
     def processAlgorithm(self, parameters, context, feedback):
-        """Run the command."""
-        words = ["inspect", *self.pair(parameters, context)]
-        result = self.execute(words, feedback, accepted=(0, _REFUSED))
+        arguments = ["inspect", *self.pair(parameters, context)]
+        result = self.execute(arguments, feedback, accepted=(0, _REFUSED))
         for line in result.output.splitlines():
             feedback.pushInfo(plain(line) and line)
         if result.code and not result.output:
@@ -118,75 +124,69 @@ class Batch(RsccAlgorithm):
 
     key, title = "batch", "Batch"
     help = (
-        "Works through a table of pairs, as rscc pairs writes it, into an archive: a report of each, and "
-        "one layer of all changes. Run again with the same folder, it goes on where it ended."
+        "Processes a table of pairs, as rscc pairs writes it, into an archive: a report of each pair, and "
+        "one layer of all changes. Run again with the same folder, it continues where it ended."
     )
     stages = (("scenes", 2), ("pairs", 97), ("layers", 100))
-    stopped = "Stopped; pairs that are done stay, run it again to go on."
+    stopped = "Stopped; finished pairs are kept, run it again to continue."
 
     def initAlgorithm(self, configuration=None):
-        """Say what is asked for and what comes."""
-        self.addParameter(
-            QgsProcessingParameterFile("PAIRS", "Table of pairs", fileFilter="Tables (*.csv *.tsv *.parquet)")
-        )
+        tables = "Tables (*.csv *.tsv *.parquet)"
+        self.addParameter(QgsProcessingParameterFile("PAIRS", "Table of pairs", fileFilter=tables))
         self.add_model()
-        whole = QgsProcessingParameterNumber.Type.Integer
-        self.addParameter(
-            QgsProcessingParameterNumber("WORKERS", "Worker processes", whole, optional=True, minValue=1)
-        )
-        self.addParameter(QgsProcessingParameterBoolean("RETRY_FAILED", "Also take up failed pairs", False))
+        self.addParameter(_Number("WORKERS", "Worker processes", _INTEGER, optional=True, minValue=1))
+        self.addParameter(QgsProcessingParameterBoolean("RETRY_FAILED", "Also retry failed pairs", False))
         self.addParameter(QgsProcessingParameterFolderDestination("ARCHIVE", "Folder of the archive"))
         self.addOutput(QgsProcessingOutputNumber("DONE", "Pairs done"))
         self.addOutput(QgsProcessingOutputNumber("FAILED", "Pairs that failed"))
 
     def processAlgorithm(self, parameters, context, feedback):
-        """Run the command, then have the layers loaded."""
         folder = self.parameterAsString(parameters, "ARCHIVE", context)
-        words = ["batch", "--progress", "json", "--out", folder]
-        words += ["--model", self.parameterAsString(parameters, "MODEL", context)]
+        arguments = ["batch", "--progress", "json", "--out", folder]
+        arguments += ["--model", self.parameterAsString(parameters, "MODEL", context)]
         if parameters.get("WORKERS") is not None:
-            words += ["--workers", self.parameterAsInt(parameters, "WORKERS", context)]
+            arguments += ["--workers", self.parameterAsInt(parameters, "WORKERS", context)]
         if self.parameterAsBoolean(parameters, "RETRY_FAILED", context):
-            words.append("--retry-failed")
-        words += ["--", self.parameterAsFile(parameters, "PAIRS", context)]
-        result = self.execute(words, feedback, accepted=(0, _NOT_ALL))
+            arguments.append("--retry-failed")
+        arguments += ["--", self.parameterAsFile(parameters, "PAIRS", context)]
+        result = self.execute(arguments, feedback, accepted=(0, _SOME_FAILED))
         done, failed = result.facts.get("done"), result.facts.get("failed")
         if failed:
             feedback.pushWarning(
-                f"Pairs that failed: {failed}; in a terminal, rscc status {folder} --failed says why"
+                f"Pairs that failed: {failed}; in a terminal, rscc status {folder} --failed shows why"
             )
         if kept := result.facts.get("kept"):
             feedback.pushWarning(
-                f"Pairs that keep an older report, as people marked it: {', '.join(kept)}; "
+                f"Pairs that keep an older report, which people marked: {', '.join(kept)}; "
                 "in a terminal, rscc batch --overwrite replaces them"
             )
-        # Without a project, as in qgis_process, there is nothing to load them into.
+        self._load_layers(folder, context)
+        return {"ARCHIVE": folder, "DONE": done, "FAILED": failed}
+
+    def _load_layers(self, folder, context):
+        # In qgis_process there is no project to load them into.
         for name in ("pairs", "changes") if context.project() is not None else ():
             source = f"{os.path.join(folder, 'changes.gpkg')}|layername={name}"
             hint = QgsProcessingUtils.LayerHint.Vector
             details = QgsProcessingContext.LayerDetails(name, context.project(), name, hint)
             context.addLayerToLoadOnCompletion(source, details)
             self.style(source, context)
-        return {"ARCHIVE": folder, "DONE": done, "FAILED": failed}
 
 
 class CheckInstallation(RsccAlgorithm):
-    """Looks for the command; always to be run, since it says what to do."""
+    """Finds the command; can always be run, because it says what to do."""
 
     key, title = "check", "Check installation"
-    help = "Says where the command rscc was found, its version and models; and what to do where it was not."
+    help = "Shows where the command rscc was found, its version and models; or how to install it."
 
     def initAlgorithm(self, configuration=None):
-        """Say what comes."""
         self.addOutput(QgsProcessingOutputString("COMMAND", "The command"))
         self.addOutput(QgsProcessingOutputString("VERSION", "Its version"))
 
     def canExecute(self):
-        """Return that it can be run."""
         return True, ""
 
     def processAlgorithm(self, parameters, context, feedback):
-        """Look."""
         try:
             command = self.command()
         except CommandMissing as error:
@@ -198,6 +198,17 @@ class CheckInstallation(RsccAlgorithm):
         for line in self.execute(["models"], feedback).output.splitlines():
             feedback.pushInfo(plain(line))
         return {"COMMAND": command, "VERSION": plain(version)}
+
+
+def _file_of(layer):
+    """Return the file of a layer as rscc names it; of several layers in a file this one."""
+    if layer.providerType() not in ("ogr", "gdal"):
+        raise QgsProcessingException(f"{layer.name()}: rscc reads files; save this layer as one first")
+    parts = QgsProviderRegistry.instance().decodeUri(layer.providerType(), layer.source())
+    if parts.get("subset"):
+        raise QgsProcessingException(f"{layer.name()}: rscc does not know its filter; save it as a file")
+    name = parts.get("layerName")
+    return parts["path"] + (f"|layername={name}" if name else "")
 
 
 def _option(name):

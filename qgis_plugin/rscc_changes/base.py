@@ -1,4 +1,4 @@
-"""What all algorithms have in common: the command, how it is run, what comes of it."""
+"""What all algorithms share: finding and running the command, and styling its layers."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ _TOO_OLD = "This rscc does not know --progress: it is older than the plugin. Ins
 
 
 class Styler(QgsProcessingLayerPostProcessorInterface):
-    """Gives a layer the style that rscc wrote with it."""
+    """Gives a loaded layer the style that rscc wrote beside it or into it."""
 
     def postProcessLayer(self, layer, context, feedback):
-        """Take the style beside the file or in it; QGIS calls this once the layer is loaded."""
         layer.loadDefaultStyle()
         layer.triggerRepaint()
 
 
-# QGIS deletes each with the run that it is given to, but does not keep Python from doing so earlier.
+# QGIS owns each with its run, but does not keep Python from deleting it before.
 _STYLERS = deque(maxlen=100)
 
 
 class RsccAlgorithm(QgsProcessingAlgorithm):
-    """An algorithm that runs ``rscc``; the names of most methods are those of QGIS.
+    """An algorithm that runs ``rscc``; QGIS calls the methods in camel case.
 
     Attributes:
-        key, title, help: its id in ``rscc:<id>``, its name in the toolbox, what it does.
+        key, title, help: its id in ``rscc:<id>``, its name in the toolbox, its description.
         stages: of its progress, see :class:`.command.Gauge`.
-        stopped: what is said where it was cancelled.
+        stopped: the message after it was cancelled.
     """
 
     key = title = help = ""
@@ -47,23 +46,18 @@ class RsccAlgorithm(QgsProcessingAlgorithm):
     stages = ()
 
     def createInstance(self):
-        """Return another one."""
         return type(self)()
 
     def name(self):
-        """Return the id."""
         return self.key
 
     def displayName(self):
-        """Return the name in the toolbox."""
         return self.title
 
     def shortHelpString(self):
-        """Return what stands beside the dialog."""
         return self.help
 
     def canExecute(self):
-        """Return whether the command is there, and what to do where it is not."""
         try:
             self.command()
         except CommandMissing as error:
@@ -71,34 +65,18 @@ class RsccAlgorithm(QgsProcessingAlgorithm):
         return True, ""
 
     def command(self):
-        """Return the path of the command; CommandMissing where there is none."""
+        """Return the path of the command; raise CommandMissing where there is none."""
         return find_command(str(ProcessingConfig.getSetting(SETTING) or ""))
 
     def execute(self, arguments, feedback, accepted=(0,)):
-        """Run the command with its progress shown; raise what went wrong as QGIS wants it."""
-        gauge = Gauge(self.stages)
-        stage = None
-
-        def show(event):
-            nonlocal stage
-            message = plain(event.get("message", ""))
-            if event["event"] == "progress":
-                feedback.setProgress(gauge.tell(event))
-                if event.get("stage") != stage:
-                    stage = event.get("stage")
-                    feedback.setProgressText(plain(stage))
-            elif event["event"] == "warning":
-                feedback.pushWarning(message)
-            elif message:
-                feedback.pushInfo(message)
-
+        """Run the command and show its progress; raise errors as QgsProcessingException."""
         try:
             command = self.command()
             feedback.pushCommandInfo(" ".join(map(plain, (command, *arguments))))
             return run(
                 command,
                 arguments,
-                on_event=show,
+                on_event=_Display(Gauge(self.stages), feedback),
                 on_line=feedback.pushConsoleInfo,
                 cancelled=feedback.isCanceled,
                 accepted=accepted,
@@ -119,16 +97,16 @@ class RsccAlgorithm(QgsProcessingAlgorithm):
 
     def add_model(self):
         """Add the model as a parameter."""
-        words = "Model: rscc-base, rscc-small, rscc-medium or a model folder"
-        self.addParameter(QgsProcessingParameterString("MODEL", words, "rscc-base"))
+        label = "Model: rscc-base, rscc-small, rscc-medium or a model folder"
+        self.addParameter(QgsProcessingParameterString("MODEL", label, "rscc-base"))
 
     def add_advanced(self, parameter):
-        """Add a parameter that is folded away."""
+        """Add a parameter to the folded part of the dialog."""
         parameter.setFlags(parameter.flags() | QgsProcessingParameterDefinition.Flag.FlagAdvanced)
         self.addParameter(parameter)
 
     def pair(self, parameters, context):
-        """Return the words of the command line for what :meth:`add_pair` added."""
+        """Return the arguments for the parameters of :meth:`add_pair`."""
         scenes = []
         for name in ("BEFORE", "AFTER"):
             layer = self.parameterAsRasterLayer(parameters, name, context)
@@ -139,11 +117,30 @@ class RsccAlgorithm(QgsProcessingAlgorithm):
                     f"{layer.name()}: rscc reads files; save this layer as one first"
                 )
             scenes.append(layer.source())
-        # A name that begins with - is no option.
+        # After -- a name that begins with - is no option.
         return ["--model", self.parameterAsString(parameters, "MODEL", context), "--", *scenes]
 
     def style(self, source, context):
-        """Let a layer that QGIS will load have its style."""
+        """Style a layer once QGIS has loaded it."""
         if context.willLoadLayerOnCompletion(source):
             _STYLERS.append(Styler())
             context.layerToLoadOnCompletionDetails(source).setPostProcessor(_STYLERS[-1])
+
+
+class _Display:
+    """Shows the events of a run in the dialog of QGIS."""
+
+    def __init__(self, gauge, feedback):
+        self._gauge, self._feedback, self._stage = gauge, feedback, None
+
+    def __call__(self, event):
+        message = plain(event.get("message", ""))
+        if event["event"] == "progress":
+            self._feedback.setProgress(self._gauge.update(event))
+            if event.get("stage") != self._stage:
+                self._stage = event.get("stage")
+                self._feedback.setProgressText(plain(self._stage))
+        elif event["event"] == "warning":
+            self._feedback.pushWarning(message)
+        elif message:
+            self._feedback.pushInfo(message)

@@ -1,7 +1,7 @@
-"""Finding and running the command ``rscc``; nothing here needs QGIS.
+"""Find and run the command ``rscc``; nothing here needs QGIS.
 
-The plugin runs what its user has installed, in an environment of its own: what QGIS tells its own Python,
-GDAL and PROJ (folders of modules, grids and drivers) is not told to another installation of these.
+The plugin runs the installation of its user in a clean environment: the folders that QGIS names for its own
+Python, GDAL and PROJ would mislead another installation of these.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FOREIGN = ("PYTHON", "PROJ_", "GDAL_")
-# Folders of conda and its kin in a home; others are in the list that conda keeps there.
+# Usual folders of conda and its kin in a home; conda lists others there.
 _CONDA = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda", "opt/miniconda3")
-# Seconds between looks for a wish to stop, after each sign to stop, and from the last line to the end.
+_TOOLS = (".local/share/pipx/venvs", ".local/pipx/venvs", "pipx/venvs", ".local/share/uv/tools")
+# Seconds between checks for cancelling, after each signal to stop, and from the last line to the end.
 _LOOK, _GRACE, _ENDING = 0.2, 10.0, 60.0
-# Letters that are kept of what a run prints.
 _MOST_OUTPUT = 1_000_000
 
 MISSING = (
     "The command rscc was not found: not on PATH, nor among the environments of pipx, uv and conda.\n"
-    "Install it from a copy of its repository, in an environment of its own. In a terminal, in that folder:\n"
+    "Install it from a copy of its repository, in its own environment. In a terminal, in that folder:\n"
     "    pipx install .\n"
     "If it is installed elsewhere, name the command, or the folder of its environment, in\n"
     "Settings > Options > Processing > Providers > rscc.\n"
@@ -47,12 +47,12 @@ class RunFailed(Exception):
 
 
 class Cancelled(Exception):
-    """The command was stopped because its user wished so."""
+    """The user stopped the command."""
 
 
 @dataclass
 class Result:
-    """What a run came to: its exit code, the members of its event ``done``, what it printed, its error."""
+    """The exit code of a run, the members of its event ``done``, its output, its error."""
 
     code: int
     facts: dict
@@ -64,13 +64,13 @@ def find_command(setting="", environment=None, home=None, windows=None):
     """Return the path of the command.
 
     Args:
-        setting: the command, or the folder of its environment, as the user named it; empty: look for it.
+        setting: the command, or the folder of its environment, as the user named it; empty: search it.
         environment: the variables of the process.
         home: the user's folder.
         windows: whether this is Windows.
 
     Raises:
-        CommandMissing: it is in none of the places; the message says what to do.
+        CommandMissing: it was not found; the message says what to do.
     """
     environment = os.environ if environment is None else environment
     home = Path.home() if home is None else Path(home)
@@ -79,30 +79,26 @@ def find_command(setting="", environment=None, home=None, windows=None):
     if setting.strip():
         named = Path(os.path.expanduser(setting.strip()))
         for path in (named, named / name, named / scripts / name):
-            if _runs(path):
+            if _is_executable(path):
                 return str(path)
         raise CommandMissing(
             f"The setting of the plugin names {named}, and there is no command rscc.\n{MISSING}"
         )
-    # Never the current folder, whatever is in PATH.
-    folders = [Path(part) for part in environment.get("PATH", "").split(";" if windows else ":") if part]
-    places = [folder for folder in folders if folder.is_absolute()]
-    places += [Path(environment[key]) for key in ("PIPX_BIN_DIR", "UV_TOOL_BIN_DIR") if environment.get(key)]
-    places.append(home / ".local/bin")
-    tools = (".local/share/pipx/venvs", ".local/pipx/venvs", "pipx/venvs", ".local/share/uv/tools")
-    environments = [home / tool / "rscc" for tool in tools]
-    environments += _conda_environments(environment, home)
-    for folder in (*places, *(each / scripts for each in environments)):
-        if _runs(folder / name):
+    folders = [*environment.get("PATH", "").split(";" if windows else ":")]
+    folders += [environment.get(key, "") for key in ("PIPX_BIN_DIR", "UV_TOOL_BIN_DIR")]
+    environments = [home / tool / "rscc" for tool in _TOOLS] + _conda_environments(environment, home)
+    for folder in (*map(Path, folders), home / ".local/bin", *(each / scripts for each in environments)):
+        # Relative folders depend on the current one, which may hold anything.
+        if folder.is_absolute() and _is_executable(folder / name):
             return str(folder / name)
     raise CommandMissing(MISSING)
 
 
 def _conda_environments(environment, home):
-    found = [Path(environment["CONDA_PREFIX"])] if environment.get("CONDA_PREFIX") else []
+    found = [Path(environment.get("CONDA_PREFIX", ""))]
     try:
         listed = (home / ".conda/environments.txt").read_text(encoding="utf-8").splitlines()
-        found += [Path(line.strip()) for line in listed if line.strip()]
+        found += [Path(line.strip()) for line in listed]
     except (OSError, UnicodeDecodeError):
         pass
     for base in (home / name for name in _CONDA):
@@ -114,20 +110,20 @@ def _conda_environments(environment, home):
     return found
 
 
-def _runs(path):
+def _is_executable(path):
     return path.is_file() and os.access(path, os.X_OK)
 
 
 def clean_environment(environment=None):
-    """Return the variables for the command: those of this process without what is meant for QGIS."""
+    """Return the variables for the command: those of this process without the ones meant for QGIS."""
     environment = os.environ if environment is None else environment
-    kept = {key: value for key, value in environment.items() if not key.upper().startswith(_FOREIGN)}
-    # Its events are UTF-8 on every system.
-    return {**kept, "PYTHONUTF8": "1"}
+    own = {key: value for key, value in environment.items() if not key.upper().startswith(_FOREIGN)}
+    # Events are UTF-8 on every system.
+    return {**own, "PYTHONUTF8": "1"}
 
 
 def read_event(line):
-    """Return the event that a line of stderr tells, a dictionary; None for any other line."""
+    """Return the event in a line of stderr, a dictionary; None for any other line."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -136,14 +132,14 @@ def read_event(line):
 
 
 def plain(text):
-    """Return a text on one line, without characters that steer what shows it."""
+    """Return a text on one line, without control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in str(text)).strip()
 
 
 class Gauge:
-    """Percent of a whole run from the progress of its stages; it never goes back.
+    """Percent of a whole run from the progress of its stages; it never decreases.
 
-    ``stages`` are the stages and the percent at which each ends, in their order.
+    ``stages`` are pairs of a stage and the percent at which it ends, in order.
     """
 
     def __init__(self, stages):
@@ -153,8 +149,8 @@ class Gauge:
             low = high
         self.percent = 0.0
 
-    def tell(self, event):
-        """Take an event ``progress`` and return the percent; of what makes no sense nothing changes."""
+    def update(self, event):
+        """Take an event ``progress`` and return the percent; an invalid event changes nothing."""
         stage, done, total = (event.get(name) for name in ("stage", "done", "total"))
         numbers = all(type(number) in (int, float) for number in (done, total))
         if isinstance(stage, str) and stage in self._spans and numbers and 0 <= done <= total and total > 0:
@@ -168,10 +164,10 @@ def run(command, arguments, *, on_event, on_line, cancelled, accepted=(0,)):
 
     Args:
         command: its path.
-        arguments: its words.
+        arguments: of the command.
         on_event: called with each event but ``done`` and ``error``.
-        on_line: called with each line of stderr that is none.
-        cancelled: asked again and again whether to stop.
+        on_line: called with each line of stderr that is no event.
+        cancelled: called repeatedly; true stops the command.
         accepted: exit codes that are no failure.
 
     Raises:
@@ -179,18 +175,7 @@ def run(command, arguments, *, on_event, on_line, cancelled, accepted=(0,)):
         RunFailed: it ended with another exit code.
         Cancelled: it was stopped.
     """
-    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if os.name == "nt" else 0
-    try:
-        process = subprocess.Popen(
-            [str(command), *map(str, arguments)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=clean_environment(),
-            creationflags=flags,
-        )
-    except OSError as error:
-        raise CommandMissing(f"{command} cannot be started ({error.strerror}).\n{MISSING}") from error
+    process = _start(command, arguments)
     lines, printed = queue.Queue(), []
     readers = [
         threading.Thread(target=_read, args=(process.stderr, lines.put), daemon=True),
@@ -200,13 +185,7 @@ def run(command, arguments, *, on_event, on_line, cancelled, accepted=(0,)):
         reader.start()
     facts, error, last = {}, "", ""
     try:
-        while readers[0].is_alive() or not lines.empty():
-            if cancelled():
-                raise Cancelled
-            try:
-                line = lines.get(timeout=_LOOK)
-            except queue.Empty:
-                continue
+        for line in _lines(readers[0], lines, cancelled):
             event = read_event(line)
             if event is None:
                 last = plain(line) or last
@@ -228,6 +207,32 @@ def run(command, arguments, *, on_event, on_line, cancelled, accepted=(0,)):
     return Result(process.returncode, facts, "".join(printed)[:_MOST_OUTPUT], error)
 
 
+def _start(command, arguments):
+    flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW if os.name == "nt" else 0
+    try:
+        return subprocess.Popen(
+            [str(command), *map(str, arguments)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=clean_environment(),
+            creationflags=flags,
+        )
+    except OSError as error:
+        raise CommandMissing(f"{command} cannot be started ({error.strerror}).\n{MISSING}") from error
+
+
+def _lines(reader, lines, cancelled):
+    """Yield lines until their reader has ended; raise Cancelled where the user stops the run."""
+    while reader.is_alive() or not lines.empty():
+        if cancelled():
+            raise Cancelled
+        try:
+            yield lines.get(timeout=_LOOK)
+        except queue.Empty:
+            continue
+
+
 def _read(stream, take):
     with stream:
         for line in stream:
@@ -235,11 +240,11 @@ def _read(stream, take):
 
 
 def _stop(process):
-    """End a process: by a sign to stop, by another, at last by force; nothing is left running."""
+    """End a process: by two signals to stop, then by force; nothing is left running."""
     interrupt = signal.CTRL_BREAK_EVENT if sys.platform == "win32" else signal.SIGINT
-    # rscc batch finishes the running pairs after the first sign, and gives them up after the second.
+    # rscc batch finishes the running pairs after the first signal, and abandons them after the second.
     for _ in range(2):
-        process.send_signal(interrupt)  # does nothing where it has ended
+        process.send_signal(interrupt)  # does nothing after the end
         try:
             process.wait(_GRACE)
             return

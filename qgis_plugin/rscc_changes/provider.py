@@ -15,42 +15,34 @@ _ICON = str(Path(__file__).with_name("icon.svg"))
 
 
 class Provider(QgsProcessingProvider):
-    """Algorithms that run the command ``rscc``; the names of the methods are those of QGIS."""
+    """Algorithms that run the command ``rscc``; QGIS calls these methods."""
 
     def id(self):
-        """Return what stands before the colon in ``rscc:caption``."""
         return "rscc"
 
     def name(self):
-        """Return what the toolbox shows."""
         return "rscc"
 
     def icon(self):
-        """Return the picture beside it."""
         return QIcon(_ICON)
 
     def load(self):
-        """Begin: make the setting known."""
         ProcessingConfig.settingIcons[self.name()] = self.icon()
-        where = "Command rscc, or the folder of its environment; empty: looked for"
+        where = "Command rscc, or the folder of its environment; empty: searched"
         ProcessingConfig.addSetting(Setting(self.name(), SETTING, where, "", valuetype=Setting.STRING))
         ProcessingConfig.readSettings()
         self.refreshAlgorithms()
         return True
 
     def unload(self):
-        """End."""
         ProcessingConfig.removeSetting(SETTING)
 
     def loadAlgorithms(self):
-        """Add the algorithms."""
         for algorithm in (Caption(), Inspect(), Batch(), CheckInstallation()):
             self.addAlgorithm(algorithm)
 
     def defaultVectorFileExtension(self, hasGeometry=True):
-        """Return the suffix of temporary reports."""
         return "gpkg"
 
     def supportedOutputVectorLayerExtensions(self):
-        """Return the formats of a report that QGIS opens."""
         return ["gpkg", "geojson", "fgb"]

@@ -1,4 +1,4 @@
-"""Readers of the benchmarks and what training makes of them.
+"""Readers of the benchmarks, augmentation, caches and batches for training.
 
 Importing this package costs nothing; its modules need the extra ``train``.
 """

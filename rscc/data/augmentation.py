@@ -1,8 +1,7 @@
-"""What makes two pictures of an unchanged place differ: light, haze, season, sharpness, registration.
+"""Augmentations: light, haze, season, sharpness and registration of two images of an unchanged place.
 
 Every disturbance is a pure function of (image, generator, strength): image and result are (3, H, W) uint8,
-strength lies above 0, up to 1. None of them changes what stands on the ground, so that captions and masks
-stay true.
+strength is above 0 and at most 1. None of them changes the ground, so captions and masks stay true.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from rscc.images import resize
 
 
 def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generator) -> PairSample:
-    """Cut a random square of ``side`` pixels (smaller images whole) and resize it to ``size``."""
+    """Cut out a random square of ``side`` pixels (all of a smaller image) and resize it to ``size``."""
     height, width = sample.before.shape[1:]
     cut_h, cut_w = min(side, height), min(side, width)
     top, left = int(rng.integers(height - cut_h + 1)), int(rng.integers(width - cut_w + 1))
@@ -27,8 +26,8 @@ def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generat
 
 
 def jitter_colour(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
-    """Change brightness, contrast, colour balance and gamma of one date at random, as suns and seasons do."""
-    curve = (np.arange(256) / 255) ** np.exp(rng.normal(0, 0.6 * strength))  # of the 256 values there are
+    """Change brightness, contrast, colour balance and gamma of one date at random."""
+    curve = (np.arange(256) / 255) ** np.exp(rng.normal(0, 0.6 * strength))  # of all 256 values
     gain = np.exp(rng.normal(0, 0.5 * strength, (3, 1)) * 0.5 + rng.normal(0, 0.5 * strength))
     shares = np.stack([np.bincount(band.ravel(), minlength=256) for band in image]) / image[0].size
     mean = shares @ curve[:, None]  # (3, 1)
@@ -49,25 +48,25 @@ def shift_subpixel(image: np.ndarray, rng: np.random.Generator, strength: float)
     """Move one date by up to 1.5 times ``strength`` pixels along each axis, bilinear, edges repeated."""
     dy, dx = rng.uniform(-1.5, 1.5, 2) * strength
     rows, columns = (np.arange(side) + d for side, d in zip(image.shape[1:], (dy, dx), strict=True))
-    x = _between(image.astype(np.float32), rows, axis=1)
-    return _as_bytes(_between(x, columns, axis=2))
+    x = _interpolate(image.astype(np.float32), rows, axis=1)
+    return _as_bytes(_interpolate(x, columns, axis=2))
 
 
 def haze(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
-    """Lay a bright, slightly blue veil of uneven thickness over the image: up to 0.7 times ``strength``."""
+    """Add a bright, slightly blue veil of uneven opacity, up to 0.7 times ``strength``."""
     light = rng.uniform(200, 245) + np.array([-6, 0, 8], np.float32)[:, None, None]
     coarse = rng.uniform(0.5, 1.0, (3, 3)).astype(np.float32)
     height, width = image.shape[1:]
-    veil = _between(coarse, np.linspace(0, 2, height), axis=0)
-    veil = _between(veil, np.linspace(0, 2, width), axis=1)
+    veil = _interpolate(coarse, np.linspace(0, 2, height), axis=0)
+    veil = _interpolate(veil, np.linspace(0, 2, width), axis=1)
     veil *= 0.7 * strength * float(rng.uniform(0.3, 1))
     return _as_bytes(image * (1 - veil) + light * veil)
 
 
 def tint(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
-    """Turn greens to browns, or browns to greens, as the seasons do; other colours follow a little."""
+    """Shift greens to brown, or browns to green, as seasons do; other colours follow a little."""
     x = image.astype(np.float32)
-    turn = strength * float(rng.uniform(0.3, 1)) * (1 if rng.random() < 0.5 else -1)  # above 0: to brown
+    turn = strength * float(rng.uniform(0.3, 1)) * (1 if rng.random() < 0.5 else -1)  # above 0: browner
     plants = np.clip((2 * x[1] - x[0] - x[2]) / 40 + 0.5, 0, 1)  # (H, W)
     amount = turn * (0.3 + 0.7 * plants)
     factors = np.array([0.35, -0.15, -0.2], np.float32)[:, None, None]
@@ -81,7 +80,7 @@ def blur(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.nda
 
 
 def coarsen(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
-    """Shrink to as little as 1 / (1 + ``strength``) of the side and enlarge again: a coarser sensor."""
+    """Shrink to at least 1 / (1 + ``strength``) of the side and enlarge again: a coarser sensor."""
     height, width = image.shape[1:]
     factor = 1 + strength * float(rng.uniform(0.3, 1))
     small = (max(1, round(height / factor)), max(1, round(width / factor)))
@@ -89,7 +88,7 @@ def coarsen(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.
 
 
 def jpeg(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
-    """Compress as JPEG, at the least with quality 95 - 70 ``strength``."""
+    """Compress as JPEG with a quality of at least 95 - 70 ``strength``."""
     quality = round(95 - 70 * strength * float(rng.uniform(0.3, 1)))
     file = io.BytesIO()
     _to_pillow(image).save(file, "JPEG", quality=quality)
@@ -105,11 +104,11 @@ DISTURBANCES = {
     "shift": shift_subpixel,
     "jpeg": jpeg,
 }
-"""All disturbances by name, in the order in which nature, optics and storage apply them."""
+"""All disturbances by name, in the order of their causes: nature, optics, storage."""
 
 
 def disturb(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
-    """Apply every disturbance with a chance of 0.3; with ``strength`` 0 the generator is not touched."""
+    """Apply every disturbance with a probability of 0.3; a ``strength`` of 0 draws nothing."""
     if strength > 0:
         for change in DISTURBANCES.values():
             if rng.random() < 0.3:
@@ -118,23 +117,22 @@ def disturb(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.
 
 
 def augment_for_masks(sample: PairSample, rng: np.random.Generator, disturbance: float = 0.0) -> PairSample:
-    """Augment a sample whose captions are not used: turns, dates swapped, colours, shift, disturbances."""
+    """Augment a sample without captions: rotation, swapped dates, flip, colours, shift, disturbances."""
     turns = int(rng.integers(4))
     sample = map_arrays(sample, lambda array: np.rot90(array, turns, (-2, -1)))
     if rng.random() < 0.5:
         sample = replace(sample, before=sample.after, after=sample.before)
     sample = flip_sample(sample, "horizontal" if rng.random() < 0.5 else "none")
-    before, after = (
-        jitter_colour(a, rng, 0.3) if rng.random() < 0.7 else a for a in (sample.before, sample.after)
-    )
+    dates = (sample.before, sample.after)
+    before, after = (jitter_colour(date, rng, 0.3) if rng.random() < 0.7 else date for date in dates)
     if rng.random() < 0.3:
         after = shift_image(after, rng, 2)
-    before, after = (disturb(a, rng, disturbance) for a in (before, after))
+    before, after = (disturb(date, rng, disturbance) for date in (before, after))
     return replace(sample, before=before, after=after)
 
 
-def _between(array: np.ndarray, places: np.ndarray, *, axis: int) -> np.ndarray:
-    """Read an array at fractional places along an axis, linear, edges repeated."""
+def _interpolate(array: np.ndarray, places: np.ndarray, *, axis: int) -> np.ndarray:
+    """Interpolate an array linearly at fractional positions along an axis, edges repeated."""
     last = array.shape[axis] - 1
     places = np.clip(places, 0, last)
     low = np.minimum(places.astype(int), max(last - 1, 0))

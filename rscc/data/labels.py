@@ -1,9 +1,9 @@
-"""Pairs of which a table says what they show, without a sentence; their images lie in ``A/`` and ``B/``.
+"""Pairs whose changes a table lists, without a sentence; their images lie in ``A/`` and ``B/``.
 
-Its columns are ``file``; ``left``, ``top`` and ``side``, a square of the stored images in pixels, or nothing
-for all of them; and ``came``, ``gone`` and ``named``: what is new, what was taken away, and what is to be
-named at all. These are classes of :data:`~rscc.text.object_classes.OBJECT_CLASSES` with semicolons between,
-and none where nothing changed. A pair that several people looked at has a row of each.
+The columns are ``file``; ``left``, ``top`` and ``side``, a square of the stored images in pixels, or nothing
+for all of them; and ``came``, ``gone`` and ``named``: what is new, what was removed, and everything worth
+naming. These are classes of :data:`~rscc.text.object_classes.OBJECT_CLASSES` separated by semicolons, none if
+nothing changed. A pair that several people read has one row per reader.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from rscc.errors import DatasetLayoutInvalid
 from rscc.text.object_classes import OBJECT_CLASSES
 
 LABELS = "labels.csv"
-"""The table, where it lies beside its images."""
+"""Name of a table that lies beside its images."""
+
+Window = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The object classes that came, are gone, and are named at all, the first two among them."""
+    """The object classes that came, are gone, and are named at all, which includes the first two."""
 
     came: frozenset[str]
     gone: frozenset[str]
@@ -31,28 +33,26 @@ class Reading:
 
 @dataclass(frozen=True)
 class LabelledPair:
-    """A pair and what each of those who looked at it says; it changed where one of them says so."""
+    """A pair and the reading of each of its readers; it changed if one of them names anything."""
 
     record: PairRecord
     readings: tuple[Reading, ...]
 
 
 def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]:
-    """Read a table of labels; no image is read yet.
+    """Read a table of labels; images are read later.
 
     Args:
         folder: holds the images, in ``A/`` and ``B/``.
         table: None: :data:`LABELS` in the folder.
 
     Raises:
-        DatasetLayoutInvalid: there is no table, it lacks a column, a square is none, or a class is unknown.
+        DatasetLayoutInvalid: no table, a missing column, an invalid square, or an unknown class.
     """
     table = folder / LABELS if table is None else table
     if not table.is_file():
-        raise DatasetLayoutInvalid(
-            f"{table}: is not there; give the folder that holds it, or name it by --labels"
-        )
-    readings: dict[tuple[str, tuple[int, int, int] | None], list[Reading]] = {}
+        raise DatasetLayoutInvalid(f"{table}: no such file; give its folder, or name the table with --labels")
+    readings: dict[tuple[str, Window | None], list[Reading]] = {}
     for line, row in enumerate(read_rows(table), 2):
         try:
             name, window = file_name(row["file"]), _window(row)
@@ -62,25 +62,20 @@ def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]
         except ValueError as error:
             raise DatasetLayoutInvalid(f"{table}, line {line}: {error}") from error
         readings.setdefault((name, window), []).append(Reading(came, gone, named | came | gone))
-    return [
-        LabelledPair(
-            PairRecord(
-                id=name,
-                before=folder / "A" / name,
-                after=folder / "B" / name,
-                changed=any(one.named for one in several),
-                window=window,
-            ),
-            tuple(several),
-        )
-        for (name, window), several in readings.items()
-    ]
+    pairs = []
+    for (name, window), several in readings.items():
+        changed = any(reading.named for reading in several)
+        before, after = folder / "A" / name, folder / "B" / name
+        record = PairRecord(id=name, before=before, after=after, changed=changed, window=window)
+        pairs.append(LabelledPair(record, tuple(several)))
+    return pairs
 
 
-def _window(row: dict[str, str]) -> tuple[int, int, int] | None:
-    if not any(row[column] for column in ("left", "top", "side")):
+def _window(row: dict[str, str]) -> Window | None:
+    values = [row[column] for column in ("left", "top", "side")]
+    if not any(values):
         return None
-    left, top, side = (int(row[column]) for column in ("left", "top", "side"))
+    left, top, side = map(int, values)
     if min(left, top) < 0 or side < 1:
         raise ValueError(f"left {left}, top {top} and side {side} are no square")
     return left, top, side

@@ -1,9 +1,9 @@
-"""Whether images that a model is tested on lie in its training data: whole, cut, turned, zoomed, recoloured.
+"""Finds test images in training data: whole, cut, rotated, mirrored, zoomed or recoloured.
 
-Images are compared as small grey versions, filtered so that only structure is left and brightness, contrast
-and colour are not. In two steps: patches around striking points are compared with each other, all with all;
-where two agree they say how one image would lie on the other, and then all that both show is compared. That
-correlation is near 0 for images that have nothing in common and near 1 for copies: ``docs/evaluation.md``.
+Images are compared as small grey versions, filtered so that structure is left without brightness, contrast
+and colour. First patches around key points are compared, all with all. Where two agree, they give the
+position of one image on the other, and the whole overlap is compared. That correlation is near 0 for images
+that have nothing in common and near 1 for copies.
 """
 
 from __future__ import annotations
@@ -12,45 +12,43 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 from scipy.ndimage import gaussian_filter, maximum_filter
 
 from rscc.errors import DatasetLayoutInvalid
+from rscc.images import open_image
 from rscc.sequences import batches
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"})
 _MASKS = frozenset({"label", "labels", "mask", "masks"})
 THRESHOLD = 0.85
-"""Correlation of all that two images both show from which one is told as a copy of the other."""
+"""Correlation of the overlap of two images from which one counts as a copy of the other."""
 ZOOMS = tuple(2 ** (step / 4) for step in range(-4, 5))
-"""Sizes that a test image is looked for in: half to twice its own."""
+"""Zooms of a test image that are searched for: half to twice its size."""
 
-# An image is halved once; pixels along a side of that which make one of its small version. All lengths below
-# are in those.
+# Two successive reductions of an image; all lengths below are in pixels of the result.
 _HALF, _REDUCED = 2, 2
-# Half the side of a patch, and the pixels from one to the next that are taken of it.
+# Half the side of a patch, and the distance of its samples.
 _REACH, _STEP = 8, 2
-# Points are the strongest within so many pixels; correlation of patches that is looked into, and the most of
-# these for two images.
-_APART, _ALIKE, _TRIED = 4, 0.85, 3
-# Correlation of the surroundings of a point, so many pixels to all sides, from which all is compared.
-_AROUND, _ALIKE_AROUND = 16, 0.7
-# Smallest side and smallest number of pixels that two images must both show, and how far the place of a point
-# may be off.
-_LEAST, _AREA, _OFF = 20, 32**2, 2
-# How much the true zoom may differ from that of :data:`ZOOMS`, in steps that are tried.
+# Radius in which a key point is the strongest; correlation of patches that match; most matches of two images.
+_RADIUS, _MATCH, _MAX_MATCHES = 4, 0.85, 3
+# Half the side of the surroundings of a match, and the correlation they need for the next step.
+_AROUND, _MATCH_AROUND = 16, 0.7
+# Smallest side and smallest area of an overlap, and the largest error of the position of a key point.
+_MIN_SIDE, _MIN_AREA, _MAX_SHIFT = 20, 32**2, 2
+# Zooms between those of :data:`ZOOMS` that are tried.
 _FINE_ZOOMS = tuple(1 + step / 50 for step in range(-5, 6))
-_AT_ONCE, _ROWS = 256, 1024
+_IMAGES_AT_ONCE, _ROWS_AT_ONCE = 256, 1024
 
-Tell = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Leak:
-    """A test image of which a training image shows at least a part; ``zoom`` as in :data:`ZOOMS`."""
+    """A test image that a training image shows at least in part; ``zoom`` as in :data:`ZOOMS`."""
 
     test: Path
     training: Path
@@ -60,13 +58,13 @@ class Leak:
 
 @dataclass(frozen=True)
 class LeakCheck:
-    """What was found.
+    """Result of a search.
 
     Attributes:
-        leaks: the most alike first; two images once.
+        leaks: the highest correlation first; two images once.
         test, training: numbers of images that were compared.
-        largest: the largest correlation that is below the threshold; 0 where no two patches agreed.
-        unread: files that are no images, or too small to be compared.
+        largest: the largest correlation below the threshold; 0 if no two patches agreed.
+        unread: files that are no images, or too small to compare.
     """
 
     leaks: tuple[Leak, ...]
@@ -75,17 +73,34 @@ class LeakCheck:
     largest: float
     unread: tuple[Path, ...] = ()
 
-
-_NOTHING = Leak(Path(), Path(), 0.0, 1.0)
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; file names as they were given."""
+        leaks = [
+            {
+                "test": str(leak.test),
+                "training": str(leak.training),
+                "correlation": round(leak.correlation, 3),
+                "zoom": round(leak.zoom, 2),
+            }
+            for leak in self.leaks
+        ]
+        return {
+            "test": self.test,
+            "training": self.training,
+            "threshold": THRESHOLD,
+            "largest": round(self.largest, 3),
+            "leaks": leaks,
+            "unread": [str(path) for path in self.unread],
+        }
 
 
 class _Points(NamedTuple):
-    """Patches around striking points of several images.
+    """Patches around key points of several images.
 
     Attributes:
         image: (N,) number of the image.
         place: (N, 2) row and column in its small version.
-        turn: (N, 2, 2) what turns offsets (row, column) from the point into those of the patch.
+        turn: (N, 2, 2) matrix from offsets (row, column) in the image to those in the patch.
         patch: (N, D) zero mean, norm 1.
     """
 
@@ -96,7 +111,7 @@ class _Points(NamedTuple):
 
 
 def image_files(folder: Path, *, but: Sequence[Path] = ()) -> list[Path]:
-    """Return the images below a folder, but masks (by the names of their folders) and those in ``but``.
+    """Return the images below a folder without masks (by the names of their folders) and those in ``but``.
 
     Raises:
         DatasetLayoutInvalid: there are none.
@@ -113,14 +128,15 @@ def image_files(folder: Path, *, but: Sequence[Path] = ()) -> list[Path]:
     return found
 
 
-def find_leaks(test: Sequence[Path], training: Sequence[Path], *, tell: Tell | None = None) -> LeakCheck:
-    """Look for test images in training images.
+def find_leaks(
+    test: Sequence[Path], training: Sequence[Path], *, progress: Progress | None = None
+) -> LeakCheck:
+    """Search for test images in training images.
 
     Args:
-        test: files of images; each is looked for at half to twice its size, in all eight orientations. One
-            that is given twice counts once, here and in ``training``.
-        training: files of images.
-        tell: called as ``tell("leaks", done, total)`` over the training images.
+        test, training: image files; repeated ones count once. A test image is searched for at half to twice
+            its size, in all eight orientations.
+        progress: called as ``progress("leaks", done, total)`` over the training images.
 
     Raises:
         DatasetLayoutInvalid: there is nothing to compare.
@@ -133,24 +149,24 @@ def find_leaks(test: Sequence[Path], training: Sequence[Path], *, tell: Tell | N
     wanted = _points(sizes)
     found: dict[tuple[Path, Path], Leak] = {}
     done = trained = 0
-    for part in batches(training, _AT_ONCE):
-        shown = {path: _structure(image) for path in part if (image := _grey(path)) is not None}
-        unread += [path for path in part if path not in shown]
-        names, structures = list(shown), list(shown.values())
+    for part in batches(training, _IMAGES_AT_ONCE):
+        read = {path: _structure(image) for path in part if (image := _grey(path)) is not None}
+        unread += [path for path in part if path not in read]
+        names, structures = list(read), list(read.values())
         points = _points(structures)
-        for one, other in _alike(wanted, points):
+        for one, other in _matches(wanted, points):
             place, size = wanted.place[one], wanted.image[one]
-            (path, zoom), its_path = keys[size], names[points.image[other]]
+            (path, zoom), source = keys[size], names[points.image[other]]
             turn = wanted.turn[one].T @ points.turn[other]
-            turned, met = _turned(structures[points.image[other]], points.place[other], turn)
-            if not _agree_around(sizes[size], place, turned, met):
+            turned, point = _turned(structures[points.image[other]], points.place[other], turn)
+            if not _match_around(sizes[size], place, turned, point):
                 continue
-            correlation, fine = _compared(images[path], zoom, place, turned, met)
-            if correlation > found.get((path, its_path), _NOTHING).correlation:
-                found[path, its_path] = Leak(path, its_path, correlation, fine)
-        done, trained = done + len(part), trained + len(shown)
-        if tell is not None:
-            tell("leaks", done, len(training))
+            correlation, fine = _compare(images[path], zoom, place, turned, point)
+            if (path, source) not in found or correlation > found[path, source].correlation:
+                found[path, source] = Leak(path, source, correlation, fine)
+        done, trained = done + len(part), trained + len(read)
+        if progress is not None:
+            progress("leaks", done, len(training))
     if not images or not trained:
         raise DatasetLayoutInvalid(
             "there are no images of 80 pixels or more to compare; give folders of images"
@@ -162,17 +178,17 @@ def find_leaks(test: Sequence[Path], training: Sequence[Path], *, tell: Tell | N
 
 
 def _grey(path: Path) -> Image.Image | None:
-    """Return an image in grey at half its size; None for a file that is no image, and for one too small."""
+    """Return an image in grey at half its size; None for a file that is no image or too small."""
     try:
-        with Image.open(path) as file:
+        with open_image(path) as file:
             image = file.convert("L").reduce(_HALF)
     except (OSError, ValueError, Image.DecompressionBombError):
         return None
-    return image if min(image.size) >= _LEAST * _REDUCED else None
+    return image if min(image.size) >= _MIN_SIDE * _REDUCED else None
 
 
 def _structure(image: Image.Image, zoom: float = 1.0) -> np.ndarray:
-    """Return what is light and dark around each place of the small version, whatever the contrast (H, W)."""
+    """Return the local contrast of the small version, normalised, (H, W)."""
     size = [round(side * zoom / _REDUCED) for side in image.size]
     grey = np.asarray(image.resize(size, Image.Resampling.BILINEAR), np.float32)
     detail = gaussian_filter(grey, 1.0) - gaussian_filter(grey, 4.0)
@@ -186,7 +202,7 @@ def _points(structures: Sequence[np.ndarray]) -> _Points:
     rows, columns = np.meshgrid(offsets, offsets, indexing="ij")
     for number, structure in enumerate(structures):
         strength = np.abs(structure)
-        is_point = strength == maximum_filter(strength, 2 * _APART + 1)
+        is_point = strength == maximum_filter(strength, 2 * _RADIUS + 1)
         is_point[:_REACH] = is_point[-_REACH:] = is_point[:, :_REACH] = is_point[:, -_REACH:] = False
         place = np.argwhere(is_point)
         patch = structure[place[:, :1, None] + rows, place[:, 1:, None] + columns]
@@ -205,9 +221,9 @@ def _points(structures: Sequence[np.ndarray]) -> _Points:
 def _in_common_form(
     patch: np.ndarray, rows: np.ndarray, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Turn patches (N, S, S) so that those that differ by flips and quarter turns become the same.
+    """Rotate and mirror patches (N, S, S) so that all orientations of one patch become the same.
 
-    The lighter side comes to lie below and right, and more so below.
+    The lighter side is moved to the bottom right, and more to the bottom.
     """
     down, right = (patch * rows).sum((1, 2)), (patch * columns).sum((1, 2))
     patch = np.where((down < 0)[:, None, None], patch[:, ::-1], patch)
@@ -220,16 +236,16 @@ def _in_common_form(
     return turn, patch
 
 
-def _alike(wanted: _Points, points: _Points) -> Iterator[tuple[int, int]]:
-    """Yield two points whose patches agree, of test images, each in all sizes in a row, and of training ones.
+def _matches(wanted: _Points, points: _Points) -> Iterator[tuple[int, int]]:
+    """Yield the numbers of matching points of test images, each in all zooms in a row, and training images.
 
-    Of two images they are the best few.
+    Of two images only the best matches are used.
     """
     tests = wanted.image // len(ZOOMS)
     ones, others, values = [], [], []
-    for begin in range(0, len(wanted.patch), _ROWS):
-        product = wanted.patch[begin : begin + _ROWS] @ points.patch.T
-        one, other = np.nonzero(product > _ALIKE)
+    for begin in range(0, len(wanted.patch), _ROWS_AT_ONCE):
+        product = wanted.patch[begin : begin + _ROWS_AT_ONCE] @ points.patch.T
+        one, other = np.nonzero(product > _MATCH)
         ones.append(one + begin)
         others.append(other)
         values.append(product[one, other])
@@ -240,26 +256,23 @@ def _alike(wanted: _Points, points: _Points) -> Iterator[tuple[int, int]]:
     for index in np.argsort(-value, kind="stable"):
         images = int(tests[one[index]]), int(points.image[other[index]])
         tried[images] += 1
-        if tried[images] <= _TRIED:
+        if tried[images] <= _MAX_MATCHES:
             yield int(one[index]), int(other[index])
 
 
-def _agree_around(first: np.ndarray, place: np.ndarray, second: np.ndarray, met: np.ndarray) -> bool:
-    """Return whether two maps are alike around two points that should be the same."""
+def _match_around(first: np.ndarray, place: np.ndarray, second: np.ndarray, met: np.ndarray) -> bool:
+    """Return whether the surroundings of two points match."""
     (top, left), (row, column) = (np.maximum(one - _AROUND, 0) for one in (place, met))
     one = first[top : place[0] + _AROUND + 1, left : place[1] + _AROUND + 1]
     other = second[row : met[0] + _AROUND + 1, column : met[1] + _AROUND + 1]
     offset = (place - (top, left)) - (met - (row, column))
-    return _best_near(one, other, offset, 0) >= _ALIKE_AROUND
+    return _best_near(one, other, offset, 0) >= _MATCH_AROUND
 
 
-def _compared(
+def _compare(
     image: Image.Image, zoom: float, place: np.ndarray, turned: np.ndarray, met: np.ndarray
 ) -> tuple[float, float]:
-    """Lay a turned map on a test image so that two points meet, and correlate all that both show.
-
-    Returns the correlation and the zoom of the test image for which it is largest.
-    """
+    """Return the best correlation of the overlap where two points coincide, and the zoom for it."""
     return max(
         (
             _best_near(_structure(image, zoom * fine), turned, np.rint(place * fine).astype(int) - met),
@@ -269,9 +282,9 @@ def _compared(
     )
 
 
-def _best_near(first: np.ndarray, second: np.ndarray, corner: np.ndarray, least: int = _AREA) -> float:
-    """Return the largest correlation with the corner of ``second`` near a place of ``first``."""
-    steps = range(-_OFF, _OFF + 1)
+def _best_near(first: np.ndarray, second: np.ndarray, corner: np.ndarray, least: int = _MIN_AREA) -> float:
+    """Return the largest correlation with the corner of ``second`` near a position of ``first``."""
+    steps = range(-_MAX_SHIFT, _MAX_SHIFT + 1)
     row, column = map(int, corner)
     return max(
         _correlation(first, second, row + down, column + right, least) for down in steps for right in steps
@@ -279,7 +292,7 @@ def _best_near(first: np.ndarray, second: np.ndarray, corner: np.ndarray, least:
 
 
 def _turned(structure: np.ndarray, place: np.ndarray, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Turn a map, and the place of a point in it, by a matrix of signs that may exchange the axes."""
+    """Transform a map, and a point in it, by a matrix of signs that may swap the axes."""
     place = np.array(place)
     if turn[0, 0] == 0:
         structure, place = structure.T, place[::-1]
@@ -292,14 +305,14 @@ def _turned(structure: np.ndarray, place: np.ndarray, turn: np.ndarray) -> tuple
 
 
 def _correlation(first: np.ndarray, second: np.ndarray, row: int, column: int, least: int) -> float:
-    """Correlate two maps where they overlap, the corner of ``second`` at a place of ``first``.
+    """Return the correlation of two maps with the corner of ``second`` at a position of ``first``.
 
-    0 where they overlap on fewer pixels than ``least``, or in a narrow strip.
+    0 if the overlap has fewer pixels than ``least``, or is a narrow strip.
     """
     top, left = max(row, 0), max(column, 0)
     bottom, right = min(first.shape[0], row + second.shape[0]), min(first.shape[1], column + second.shape[1])
     height, width = bottom - top, right - left
-    if min(height, width) < _LEAST or height * width < least:
+    if min(height, width) < _MIN_SIDE or height * width < least:
         return 0.0
     one = first[top:bottom, left:right]
     other = second[top - row : bottom - row, left - column : right - column]

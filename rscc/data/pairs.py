@@ -1,4 +1,4 @@
-"""The one sample type of all data sets, its augmentation and its batches."""
+"""The sample type of all data sets: records, images in memory, flips, batches."""
 
 from __future__ import annotations
 
@@ -7,36 +7,40 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
 from rscc.errors import DatasetLayoutInvalid
-from rscc.images import resize
+from rscc.images import open_image, resize
 from rscc.structures import PairBatch
 from rscc.text.no_change import is_no_change
+
+CONTRADICTING = 60
+"""Fewest pixels of a mask that contradict a pair labelled unchanged."""
 
 
 @dataclass(frozen=True)
 class PairRecord:
-    """Where one pair lies and what is known about it; nothing is read yet.
+    """Files and labels of one pair; nothing is read yet.
 
     Attributes:
         id: file name of the pair.
         before, after: image files.
-        mask: mask file, above 0 where changed; None when there is none.
-        captions: reference sentences, lower case; empty when there are none.
-        changed: whether anything changed; None when unknown.
-        gsd: metres per pixel of the stored images; None when unknown.
-        crops: random crops taken from a pair larger than the crop size in one epoch.
-        kind: type of the change as the data set names it; empty when it names none.
+        mask: mask file, above 0 where changed; None without one.
+        captions: reference sentences, lower case; may be empty.
+        changed: whether anything changed; None if unknown.
+        gsd: metres per pixel of the stored images; None if unknown.
+        crops: random crops per epoch from a pair larger than the crop size.
+        kind: kind of the change as the data set names it; empty if it names none.
         resize_after: the second image may have another size and is resized to the first.
-        reversed_captions: sentences that are true when the dates are swapped; without any the dates of the
-            pair must not be swapped where captions are used.
-        place: what pairs of the same ground have in common, such as the tile that they were cut from; empty
-            when it is not known.
-        window: left, top and side in pixels of the square that the pair is of the stored images; None: all.
+        reversed_captions: sentences that are true when the dates are swapped; without any the dates must not
+            be swapped where captions are used.
+        place: common name of pairs at the same place, such as the tile they were cut from; empty if unknown.
+        window: left, top and side in pixels of the pair's square in the stored images; None: all.
+        read: reads the pair where it has no files of its own; its paths then only tell it from others.
     """
 
     id: str
@@ -52,22 +56,19 @@ class PairRecord:
     reversed_captions: tuple[str, ...] = ()
     place: str = ""
     window: tuple[int, int, int] | None = None
+    read: Callable[[], PairSample] | None = None
 
 
 def truly_changed(record: PairRecord) -> bool:
-    """Return the pair's flag; without one, whether any reference speaks of change."""
+    """Return the pair's flag; without one, whether any reference describes a change."""
     return record.changed if record.changed is not None else not all(map(is_no_change, record.captions))
 
 
-CONTRADICTING = 60
-"""Pixels that a mask marks at least, for a pair that is called unchanged to contradict it."""
-
-
 def contradicts_itself(record: PairRecord) -> bool:
-    """Return whether a pair is called unchanged though its mask marks :data:`CONTRADICTING` pixels or more.
+    """Return whether a pair is labelled unchanged, but its mask has :data:`CONTRADICTING` pixels or more.
 
-    Which of the two is right cannot be told without looking, so that such a pair teaches neither. One that is
-    called changed may have an empty mask: masks hold buildings alone, captions speak of more.
+    Such a pair is not learned, because either label may be wrong. A pair labelled changed may have an empty
+    mask: masks hold only buildings, captions more.
 
     Raises:
         DatasetLayoutInvalid: the mask cannot be read.
@@ -84,8 +85,8 @@ class PairSample:
     Attributes:
         before, after: (3, H, W) uint8 RGB.
         mask: (H, W) bool or None.
-        captions: reference sentences that are true of the images as they stand (after any flip).
-        changed: whether anything changed; None when unknown.
+        captions: reference sentences that are true of the images as they are, after any flip.
+        changed: whether anything changed; None if unknown.
     """
 
     id: str
@@ -111,13 +112,13 @@ def read_rgb(path: Path) -> np.ndarray:
     """Read an image file as (3, H, W) uint8 RGB.
 
     Raises:
-        DatasetLayoutInvalid: the file is missing, no image, or one of more than 8 bits, of which nobody knows
-            how bright they are to be shown.
+        DatasetLayoutInvalid: the file is missing, no image, or has more than 8 bits per value, whose range is
+            unknown.
     """
     with _opened(path, "an image") as image:
         if _is_wide(image):
             raise DatasetLayoutInvalid(
-                f"{path}: has more than 8 bits a value; write images of 8 bits, both dates stretched alike"
+                f"{path}: has more than 8 bits per value; write 8-bit images, both dates stretched equally"
             )
         return np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1))
 
@@ -125,8 +126,8 @@ def read_rgb(path: Path) -> np.ndarray:
 def read_mask(path: Path) -> np.ndarray:
     """Read a mask file as (H, W) bool, True where the value is above half of its range.
 
-    Values below 16 are numbers of classes, and so is one grey beside 0: True above 0. Of colours the
-    brightest band counts, and of a coloured palette its indices.
+    Values below 16 are class numbers, and so is a single grey beside 0: True above 0. The brightest band of
+    colours is used, and the indices of a coloured palette.
 
     Raises:
         DatasetLayoutInvalid: the file is missing or no image.
@@ -145,12 +146,12 @@ def read_mask(path: Path) -> np.ndarray:
 
 @contextmanager
 def _opened(path: Path, what: str) -> Iterator[Image.Image]:
-    """Give an open image; whatever is wrong with the file is told as a fault of the data set."""
+    """Open an image; any failure is raised as DatasetLayoutInvalid."""
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             yield image
     except FileNotFoundError as error:
-        raise DatasetLayoutInvalid(f"{path}: is not there; check that the data set is complete") from error
+        raise DatasetLayoutInvalid(f"{path}: no such file; check that the data set is complete") from error
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetLayoutInvalid(
             f"{path}: cannot be read as {what}; check that it is whole, and has 8 bits and at most 4 bands"
@@ -158,7 +159,7 @@ def _opened(path: Path, what: str) -> Iterator[Image.Image]:
 
 
 def _is_wide(image: Image.Image) -> bool:
-    """Return whether the values of an image have 16 or 32 bits, whole or not."""
+    """Return whether the values of an image have 16 or 32 bits."""
     return image.mode in ("I", "F") or image.mode.startswith("I;")
 
 
@@ -172,40 +173,24 @@ def read_pair(record: PairRecord) -> PairSample:
     Raises:
         DatasetLayoutInvalid: a file is missing, sizes of images and mask differ, or the window leaves them.
     """
+    if record.read is not None:
+        return record.read()
     before, after = read_rgb(record.before), read_rgb(record.after)
     if record.resize_after:
         after = resize(after, before.shape[1:])
     mask = read_mask(record.mask) if record.mask is not None else None
     if before.shape != after.shape or (mask is not None and mask.shape != before.shape[1:]):
         raise DatasetLayoutInvalid(f"{record.before}: the images or the mask of this pair differ in size")
-    if record.window is not None:
-        left, top, side = record.window
-        rows, columns = slice(top, top + side), slice(left, left + side)
-        before, after = before[:, rows, columns], after[:, rows, columns]
-        mask = mask[rows, columns] if mask is not None else None
-        if before.shape[1:] != (side, side):
-            raise DatasetLayoutInvalid(
-                f"{record.before}: is smaller than the square at {left}, {top} of {side} px"
-            )
-    return PairSample(record.id, before, after, mask, record.captions, record.changed)
-
-
-class PairList:
-    """Pairs in a fixed order; indexing reads one from disk.
-
-    Attributes:
-        records: what is known of each pair.
-    """
-
-    records: list[PairRecord]
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.records)
-
-    def __getitem__(self, index: int) -> PairSample:
-        """Read pair ``index``; see :func:`read_pair`."""
-        return read_pair(self.records[index])
+    sample = PairSample(record.id, before, after, mask, record.captions, record.changed)
+    if record.window is None:
+        return sample
+    left, top, side = record.window
+    sample = map_arrays(sample, lambda array: array[..., top : top + side, left : left + side])
+    if sample.before.shape[1:] != (side, side):
+        raise DatasetLayoutInvalid(
+            f"{record.before}: is smaller than the square at {left}, {top} of {side} px"
+        )
+    return sample
 
 
 FLIPS = ("none", "horizontal", "vertical", "both")
@@ -217,7 +202,7 @@ _TOP_BOTTOM = {
 
 
 def flip_words(caption: str, flip: str) -> str:
-    """Turn a caption's words of direction as the images are turned by ``flip`` (one of :data:`FLIPS`)."""
+    """Exchange a caption's words of direction as ``flip``, one of :data:`FLIPS`, flips the images."""
     swaps: dict[str, str] = {}
     if flip in ("horizontal", "both"):
         swaps |= _LEFT_RIGHT
@@ -227,7 +212,7 @@ def flip_words(caption: str, flip: str) -> str:
 
 
 def flip_array(array: np.ndarray, flip: str) -> np.ndarray:
-    """Turn an array (..., H, W) by ``flip``."""
+    """Flip an array (..., H, W)."""
     if flip in ("horizontal", "both"):
         array = array[..., ::-1]
     if flip in ("vertical", "both"):
@@ -236,13 +221,13 @@ def flip_array(array: np.ndarray, flip: str) -> np.ndarray:
 
 
 def map_arrays(sample: PairSample, change: Callable[[np.ndarray], np.ndarray]) -> PairSample:
-    """Change both images and the mask, each (..., H, W), in one way."""
+    """Apply a function to both images and the mask, each (..., H, W)."""
     mask = None if sample.mask is None else change(sample.mask)
     return replace(sample, before=change(sample.before), after=change(sample.after), mask=mask)
 
 
 def flip_sample(sample: PairSample, flip: str) -> PairSample:
-    """Turn both images, the mask and the captions' words of direction."""
+    """Flip both images, the mask and the captions' words of direction."""
     captions = tuple(flip_words(caption, flip) for caption in sample.captions)
     return replace(map_arrays(sample, lambda array: flip_array(array, flip)), captions=captions)
 
@@ -258,7 +243,7 @@ def resize_sample(sample: PairSample, size: int) -> PairSample:
 
 
 def collate(samples: Sequence[PairSample]) -> PairBatch:
-    """Make a batch of samples of one size, without captions."""
+    """Return a batch of samples of one size, without captions."""
     batch = PairBatch(
         before=torch.from_numpy(np.stack([s.before for s in samples])),
         after=torch.from_numpy(np.stack([s.after for s in samples])),
@@ -282,3 +267,12 @@ def add_changed(batch: PairBatch, flags: Sequence[bool | None]) -> None:
     """Fill in ``changed`` and ``changed_known``."""
     batch.changed = torch.tensor([float(bool(flag)) for flag in flags])
     batch.changed_known = torch.tensor([flag is not None for flag in flags])
+
+
+def to_device(batch: PairBatch, device: torch.device) -> PairBatch:
+    """Return a batch whose tensors lie on a device."""
+    moved: dict[str, Any] = {
+        name: value.to(device) if isinstance(value, torch.Tensor) else value
+        for name, value in vars(batch).items()
+    }
+    return PairBatch(**moved)

@@ -1,60 +1,65 @@
-"""Images of one date with masks of what stands there: their index, and crops with roads."""
+"""Tables of images: folders of single dates with masks, their index, and crops with roads."""
 
 from __future__ import annotations
 
 import csv
+import io
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rscc.data.pairs import read_mask, read_rgb
 from rscc.errors import DatasetLayoutInvalid
+from rscc.files import read_file
 from rscc.images import resize
 
 
-def read_single_date(root: Path) -> list[tuple[Path, str, float]]:
-    """Return (image, class, metres per pixel) of every row of a folder of single dates.
-
-    It has ``index.csv`` with columns file, class and gsd_m, ``image/`` and, by the same names, ``mask/``.
+def index_of(root: Path) -> Path:
+    """Return ``index.csv`` of a folder.
 
     Raises:
-        DatasetLayoutInvalid: it has another layout.
-    """
-    try:
-        return [
-            (root / "image" / row["file"], row["class"], metres(row["gsd_m"])) for row in read_index(root)
-        ]
-    except (KeyError, ValueError, TypeError) as error:
-        raise DatasetLayoutInvalid(
-            f"{root / 'index.csv'}: a row lacks a column or a number ({error})"
-        ) from error
-
-
-def read_index(root: Path) -> list[dict[str, str]]:
-    """Return the rows of ``index.csv`` of a folder by their columns.
-
-    Raises:
-        DatasetLayoutInvalid: there is none, or it is no table.
+        DatasetLayoutInvalid: there is none.
     """
     index = root / "index.csv"
     if not index.is_file():
         raise DatasetLayoutInvalid(f"{root}: no index.csv there; give the folder that holds it")
-    return read_rows(index)
+    return index
 
 
 def read_rows(table: Path) -> list[dict[str, str]]:
-    """Return the rows of a table in CSV by their columns.
+    """Return the rows of a table in CSV, by column.
 
     Raises:
         DatasetLayoutInvalid: it is no table.
     """
     try:
-        with table.open(newline="", encoding="utf-8-sig") as file:
-            return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
+        lines = io.StringIO(read_file(table).decode("utf-8-sig"), newline="")
+        return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(lines)]
     except (OSError, ValueError, csv.Error) as error:
         raise DatasetLayoutInvalid(f"{table}: cannot be read as a table in UTF-8 ({error})") from error
+
+
+def typed_rows(table: Path, columns: Mapping[str, Callable[[str], Any]]) -> list[dict[str, Any]]:
+    """Return the rows of a table with converted values; other columns stay texts.
+
+    Args:
+        columns: name to a function that raises ValueError for a bad text.
+
+    Raises:
+        DatasetLayoutInvalid: it is no table, lacks a column, or has a bad value; the message names the line.
+    """
+    rows = []
+    for line, row in enumerate(read_rows(table), 2):
+        try:
+            rows.append({**row, **{name: convert(row[name]) for name, convert in columns.items()}})
+        except KeyError as error:
+            raise DatasetLayoutInvalid(f"{table}: has no column {error}") from error
+        except ValueError as error:
+            raise DatasetLayoutInvalid(f"{table}, line {line}: {error}") from error
+    return rows
 
 
 def metres(text: str) -> float:
@@ -68,8 +73,20 @@ def metres(text: str) -> float:
     return value
 
 
+def read_single_date(root: Path) -> list[tuple[Path, str, float]]:
+    """Return (image, class, metres per pixel) of every row of a folder of single dates.
+
+    It has ``index.csv`` with columns file, class and gsd_m, ``image/`` and, by the same names, ``mask/``.
+
+    Raises:
+        DatasetLayoutInvalid: it has another layout.
+    """
+    rows = typed_rows(index_of(root), {"file": str, "class": str, "gsd_m": metres})
+    return [(root / "image" / row["file"], row["class"], row["gsd_m"]) for row in rows]
+
+
 def mask_of(image: Path) -> Path:
-    """Return the file of the mask of an image."""
+    """Return the mask file of an image."""
     return image.parent.parent / "mask" / image.name
 
 
@@ -79,7 +96,7 @@ def read_roads(root: Path) -> list[tuple[Path, float]]:
     Raises:
         DatasetLayoutInvalid: the folder has another layout, or no roads.
     """
-    rows = [(path, own) for path, kind, own in read_single_date(root) if kind == "road"]
+    rows = [(path, gsd) for path, kind, gsd in read_single_date(root) if kind == "road"]
     if not rows:
         raise DatasetLayoutInvalid(f"{root / 'index.csv'}: no image of class road to learn from")
     return rows
@@ -88,7 +105,7 @@ def read_roads(root: Path) -> list[tuple[Path, float]]:
 def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield name, image (3, size, size) uint8 and road (size, size) bool of crops at ``gsd`` metres a pixel.
 
-    An image that is smaller than a crop is enlarged to one.
+    An image smaller than a crop is enlarged.
 
     Raises:
         DatasetLayoutInvalid: the folder has another layout, no roads, or an image cannot be read.
@@ -96,12 +113,12 @@ def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndar
     for path, own in read_roads(root):
         image, mask = read_rgb(path), read_mask(mask_of(path))
         factor = max(own / gsd, size / min(mask.shape))
-        shape = (max(size, round(mask.shape[0] * factor)), max(size, round(mask.shape[1] * factor)))
-        image, mask = resize(image, shape), resize(mask, shape)
-        for top in _starts(shape[0], size):
-            for left in _starts(shape[1], size):
-                rows_cols = slice(top, top + size), slice(left, left + size)
-                yield path.name, image[:, *rows_cols], mask[rows_cols]
+        height, width = (max(size, round(side * factor)) for side in mask.shape)
+        image, mask = resize(image, (height, width)), resize(mask, (height, width))
+        for top in _starts(height, size):
+            for left in _starts(width, size):
+                window = slice(top, top + size), slice(left, left + size)
+                yield path.name, image[:, *window], mask[window]
 
 
 def _starts(length: int, size: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Captioners that do not look, or hardly look, or only count: what a model's words must beat."""
+"""Baselines that hardly look at the images: what a model's captions must beat."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEAREST_PAIR = "nearest training pair"
 TEMPLATE_BY_COUNT = "template by count"
 
 LEAST_OUTLINE = 60
-"""Pixels from which a patch of a predicted mask is counted as a building."""
+"""Fewest pixels of a patch of a predicted mask that counts as a building."""
 _TEMPLATES = {
     "one": "a house is built",
     "two": "two houses are built",
@@ -29,9 +29,9 @@ _TEMPLATES = {
 
 
 def template_caption(mask: np.ndarray) -> str:
-    """Return one of five fixed sentences, by the number of patches in a predicted mask (H, W) bool.
+    """Return one of five fixed sentences, by the number of 8-connected patches of a mask (H, W) bool.
 
-    Counted are patches of at least :data:`LEAST_OUTLINE` pixels; pixels that touch at a corner are one patch.
+    Only patches of at least :data:`LEAST_OUTLINE` pixels count.
     """
     labels, _ = ndimage.label(mask, np.ones((3, 3)))
     count = int((np.bincount(labels.ravel())[1:] >= LEAST_OUTLINE).sum())
@@ -39,24 +39,24 @@ def template_caption(mask: np.ndarray) -> str:
 
 
 def most_frequent_change_caption(train: Sequence[PairRecord]) -> str:
-    """Return the sentence that the changed training pairs carry most often; ties go by the alphabet.
+    """Return the most frequent sentence of the changed training pairs, of several the first by alphabet.
 
     Raises:
-        DatasetLayoutInvalid: no training pair has a caption that speaks of change.
+        DatasetLayoutInvalid: no caption describes a change.
     """
     counts = Counter(caption for record in train for caption in record.captions if not is_no_change(caption))
     if not counts:
-        raise DatasetLayoutInvalid("no training caption speaks of change; check the training split")
+        raise DatasetLayoutInvalid("no training caption describes a change; check the training split")
     return min(counts, key=lambda caption: (-counts[caption], caption))
 
 
 def nearest_captions(
     train: Sequence[PairRecord], train_features: np.ndarray, features: np.ndarray
 ) -> list[str]:
-    """Return, for each pair, the first caption of the training pair that looks most like it.
+    """Return, for each pair, the first caption of the most similar training pair.
 
-    Pairs are compared by the Euclidean distance of the vectors [before, after, after - before], every
-    dimension brought to mean 0 and deviation 1 over the training pairs.
+    The distance is Euclidean between vectors [before, after, after - before], standardised over the training
+    pairs.
 
     Args:
         train: N training pairs with captions, at least one.
@@ -66,7 +66,7 @@ def nearest_captions(
     references, queries = _describe(train_features), _describe(features)
     mean, deviation = references.mean(0), references.std(0) + 1e-6
     references, queries = (references - mean) / deviation, (queries - mean) / deviation
-    # (M, N), without the asked vector's own length
+    # (M, N), without the constant length of each query
     distance = (references**2).sum(1) - 2 * queries @ references.T
     return [train[index].captions[0] for index in distance.argmin(1)]
 
@@ -81,10 +81,10 @@ def baseline_captions(
     train: Sequence[PairRecord],
     features: Callable[[Sequence[PairRecord]], np.ndarray] | None,
 ) -> dict[str, list[str]]:
-    """Return the captions of every baseline for ``records``, by the baseline's name.
+    """Return the captions of every baseline for ``records``, by its name.
 
-    Without training pairs only "always no change" is left; without ``features``, which gives (N, 2, C) pooled
-    trunk features of N pairs, there is no nearest pair.
+    Without training pairs there is only "always no change"; without ``features``, which gives (N, 2, C)
+    pooled trunk features of N pairs, there is no nearest pair.
 
     Raises:
         DatasetLayoutInvalid: see :func:`most_frequent_change_caption`.
@@ -92,6 +92,6 @@ def baseline_captions(
     captions = {ALWAYS_NO_CHANGE: [NO_CHANGE_SENTENCES[0]] * len(records)}
     if train:
         captions[FREQUENT_CHANGE] = [most_frequent_change_caption(train)] * len(records)
-    if train and features is not None:
-        captions[NEAREST_PAIR] = nearest_captions(train, features(train), features(records))
+        if features is not None:
+            captions[NEAREST_PAIR] = nearest_captions(train, features(train), features(records))
     return captions

@@ -1,10 +1,10 @@
-"""How sure scores over pairs are: 95 percent intervals by the bootstrap over pairs.
+"""95 percent intervals of scores by the bootstrap over pairs.
 
-Pairs are drawn with replacement, as many as there are, and every score is computed anew from what was counted
-of the pairs that were drawn: BLEU from their n-grams and lengths, METEOR from their matches and chunks, a
-mask's F1 from their pixels. The 2.5th and the 97.5th percentile of 1,000 such scores are the interval.
-All captioners of an evaluation get the same draws. CIDEr's document frequencies stay those of all references
-that are scored: what is drawn anew is the pairs' scores, not the weights of the words.
+Pairs are drawn with replacement, as many as there are, and every score is computed again from the counts of
+the drawn pairs: BLEU from n-grams and lengths, METEOR from matches and chunks, F1 of a mask from pixels. The
+interval is the 2.5th to the 97.5th percentile of 1,000 such scores. All captioners of an evaluation share the
+draws. CIDEr's document frequencies stay those of all scored references: the pairs' scores are drawn again,
+not the weights of the words.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Resamples:
         return np.divide(parts, wholes, out=np.full_like(parts, np.nan), where=wholes != 0)
 
     def intervals(self, parts: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Interval]:
-        """Return the intervals of shares, given by name as part and whole per pair, that are defined."""
+        """Return the defined intervals of shares, given by name as part and whole per pair."""
         draws = {name: percentile_interval(self.shares(*pair)) for name, pair in parts.items()}
         return {name: interval for name, interval in draws.items() if interval is not None}
 
@@ -81,7 +81,7 @@ def share(part: int, whole: int) -> float | None:
 
 
 def percentile_interval(scores: np.ndarray, level: float = 0.95) -> Interval | None:
-    """Return the interval that holds ``level`` of the draws' scores; None when one in ten is undefined."""
+    """Return the interval that holds ``level`` of the draws' scores; None if one in ten is undefined."""
     defined = scores[~np.isnan(scores)]
     if defined.size < 0.9 * scores.size:
         return None
@@ -90,14 +90,11 @@ def percentile_interval(scores: np.ndarray, level: float = 0.95) -> Interval | N
 
 
 def bleu_of_counts(counts: np.ndarray) -> np.ndarray:
-    """Return BLEU-1 to BLEU-4 in 0..1 of summed counts, as pycocoevalcap computes it of a corpus.
+    """Return BLEU-1 to BLEU-4 in 0..1, (..., 4), of summed counts, as pycocoevalcap computes it of a corpus.
 
     Args:
-        counts: (..., 10): words said, words of the references of the closest length, n-grams said (n from 1
-            to 4), n-grams right.
-
-    Returns:
-        (..., 4).
+        counts: (..., 10): words of the captions, words of the references of the closest length, n-grams of
+            the captions (n from 1 to 4), matched n-grams.
     """
     words, reference_words = counts[..., 0], counts[..., 1]
     guessed, right = counts[..., 2:6], counts[..., 6:10]
@@ -112,9 +109,9 @@ def meteor_of_counts(counts: np.ndarray) -> np.ndarray:
     """Return METEOR in 0..1 of summed counts (Denkowski and Lavie 2014, Eq. 1 to 5).
 
     Args:
-        counts: (..., 23) in the order of METEOR's own statistics: words said and true, function words of
-            both; per kind of match content words said and true, function words said and true; chunks; words
-            matched of both. A sentence that is matched as a whole counts no chunk.
+        counts: (..., 23) in the order of METEOR's own statistics: words of caption and reference, function
+            words of both; per kind of match content words of both, function words of both; chunks; matched
+            words of both. A sentence that matches as a whole has no chunk.
     """
     words, reference_words, function_words, reference_function_words = np.moveaxis(counts[..., :4], -1, 0)
     kinds = counts[..., 4:20].reshape(*counts.shape[:-1], 4, 4)
@@ -135,7 +132,7 @@ def meteor_of_counts(counts: np.ndarray) -> np.ndarray:
 
 
 def caption_intervals(scores: CaptionScores, resamples: Resamples) -> dict[str, Interval]:
-    """Return the intervals of caption scores in percent, by name; a score that is None gets none."""
+    """Return the intervals of caption scores in percent, by name; a score that is None has none."""
     bleus = 100 * bleu_of_counts(resamples.totals(scores.counts["bleu"]))
     draws = {f"bleu{n + 1}": bleus[:, n] for n in range(4)}
     if "meteor" in scores.counts:
@@ -150,7 +147,7 @@ def caption_intervals(scores: CaptionScores, resamples: Resamples) -> dict[str, 
 
 
 def wilson_interval(part: int, whole: int) -> Interval | None:
-    """Return Wilson's 95 percent interval of a share, which also holds at 0 and 1; None of nothing.
+    """Return Wilson's 95 percent interval of a share, which is also valid at 0 and 1; None of nothing.
 
     Equation 4 of Brown, Cai and DasGupta 2001, Interval estimation for a binomial proportion.
     """

@@ -1,4 +1,4 @@
-"""Text in the pictures that rscc draws, in Pillow's own font."""
+"""Text in pictures, in Pillow's own font."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PAPER, INK = (255, 255, 255), (28, 28, 28)
 
 
 def drawn_lines(lines: Sequence[tuple[str, int, tuple[int, int, int]]], width: int) -> Image.Image:
-    """Write lines (text, size, colour) below each other on an image of ``width`` pixels."""
+    """Draw lines (text, size, colour) below each other on an image of ``width`` pixels."""
     heights = [round(size * 1.35) for _, size, _ in lines]
     image = Image.new("RGB", (width, sum(heights)), PAPER)
     pen, top = ImageDraw.Draw(image), 0
@@ -21,7 +21,7 @@ def drawn_lines(lines: Sequence[tuple[str, int, tuple[int, int, int]]], width: i
 
 
 def wrapped(text: str, size: int, width: int) -> list[str]:
-    """Break a text at spaces into lines of at most ``width`` pixels; a longer word has a line of its own."""
+    """Break a text at spaces into lines of at most ``width`` pixels; a longer word has its own line."""
     font, lines = ImageFont.load_default(size), [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word

@@ -1,13 +1,13 @@
-"""Caption scores as the papers compute them (pycocoevalcap).
+"""Caption scores as the papers compute them (pycocoevalcap), in percent.
 
-All caption scores are in percent, as the papers print them. ``S*m`` is the mean of BLEU-4, METEOR,
-ROUGE-L and CIDEr. pycocoevalcap's CIDEr is the variant called CIDEr-D; its document frequencies come from
-the references that are scored, so a subset's CIDEr is not an average of the whole set's. Where all pairs
-share the same references, as the unchanged pairs of LEVIR-CC do, it would always be 0; it is None there.
+``S*m`` is the mean of BLEU-4, METEOR, ROUGE-L and CIDEr. pycocoevalcap's CIDEr is the variant CIDEr-D; its
+document frequencies come from the scored references, so a subset's CIDEr is not an average of the whole
+set's. If all pairs share the same references, as the unchanged pairs of LEVIR-CC do, CIDEr would always be 0;
+then it is None.
 
-PTB tokenisation and METEOR run Java. Without Java METEOR is None and captions are cut into words by
-:func:`rscc.text.vocabulary.tokenize`, which gives the same words as long as the captions hold no
-contractions, possessives or British spellings. Every such departure stands in ``CaptionScores.notes``.
+PTB tokenisation and METEOR run Java. Without Java METEOR is None and captions are split into words by
+:func:`rscc.text.vocabulary.tokenize`, which gives the same words unless the captions hold contractions,
+possessives or British spellings. Every such departure is in ``CaptionScores.notes``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ _PTB_CLASS = "edu.stanford.nlp.process.PTBTokenizer"
 _SPICE_JARS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 
 NO_JAVA = "no Java found: METEOR and S*m are not computed; install a Java runtime for them"
-ALIKE = "all pairs share the same references: CIDEr would be 0 whatever is said and is left out"
+SAME_REFERENCES = "all pairs share the same references: CIDEr would always be 0 and is left out"
 SPICE_ABSENT = (
-    "SPICE is not computed: its parser models are not in pycocoevalcap's spice/lib, and are not fetched"
+    "SPICE is not computed: its parser models are not in pycocoevalcap's spice/lib, and are not downloaded"
 )
+
+Words = dict[str, list[str]]
+"""Pair id to sentences of words joined by spaces."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,7 @@ class CaptionScores:
 
     Attributes:
         count: number of captions.
-        bleu1, bleu2, bleu3, bleu4, rouge_l: always there.
-        cider: None where all pairs share the same references.
+        cider: None if all pairs share the same references.
         meteor: None without Java.
         spice: None without Java, and unless SPICE's files are installed.
         per_pair: metric name (``bleu4``, ``meteor``, ``rouge_l``, ``cider``) to one score per pair, by id.
@@ -66,7 +68,7 @@ class CaptionScores:
 
     @property
     def s_m(self) -> float | None:
-        """Mean of BLEU-4, METEOR, ROUGE-L and CIDEr; None when one of them is."""
+        """Mean of BLEU-4, METEOR, ROUGE-L and CIDEr; None if one of them is."""
         if self.meteor is None or self.cider is None:
             return None
         return (self.bleu4 + self.meteor + self.rouge_l + self.cider) / 4
@@ -80,12 +82,12 @@ class CaptionScores:
 class CaptionScorer:
     """Scores many sets of captions with one Java process; use it as a context manager.
 
-    Leaving the context ends the process. With ``java`` False, or where there is none, it does without.
+    Leaving the context ends the process. With ``java`` False, or without Java, it works without.
     """
 
     def __init__(self, *, java: bool = True):
         self._java = shutil.which("java") if java else None
-        self._why_not = NO_JAVA
+        self._no_java_note = NO_JAVA
         self._meteor: Any = None
         self._words: dict[str, str] = {}
 
@@ -100,26 +102,26 @@ class CaptionScorer:
         if self._meteor is None:
             return
         meteor, self._meteor = self._meteor, None
-        if meteor.lock.locked():  # left so by a call that failed; its destructor would wait for it for ever
+        if meteor.lock.locked():  # after a failed call its destructor would wait for the lock for ever
             meteor.lock.release()
         process = meteor.meteor_p
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
-            with contextlib.suppress(BrokenPipeError):  # a last line may be left for a process that is gone
+            with contextlib.suppress(BrokenPipeError):  # unsent text for a process that has ended
                 pipe.close()
 
     def tokenize(self, captions: Iterable[str]) -> list[str]:
-        """Return the captions as PTB words without punctuation, joined by spaces (own rule without Java)."""
+        """Return captions as PTB words without punctuation, joined by spaces; without Java see the module."""
         captions = [" ".join(caption.split()) for caption in captions]
         new = [caption for caption in dict.fromkeys(captions) if caption not in self._words]
         if new and self._java:
             try:
-                self._words.update(zip(new, _ptb(self._java, new), strict=True))
+                self._words.update(zip(new, _run_ptb(self._java, new), strict=True))
             except (OSError, ValueError, subprocess.CalledProcessError) as error:
                 self._java = None
-                self._why_not = f"Java does not run here, so that METEOR and S*m are not computed ({error})"
-                self._words.clear()  # all captions are to be cut by one rule
+                self._no_java_note = f"Java does not run here, so METEOR and S*m are not computed ({error})"
+                self._words.clear()  # all captions must be split by one rule
                 new = list(dict.fromkeys(captions))
         if not self._java:
             self._words.update((caption, " ".join(tokenize(caption))) for caption in new)
@@ -139,10 +141,10 @@ class CaptionScorer:
         bleu, rouge, cider_class = caption_metrics()
         _check_ids(hypotheses, references)
         ids = list(hypotheses)
-        self.tokenize([*hypotheses.values(), *(one for i in ids for one in references[i])])  # Java runs once
+        self.tokenize([*hypotheses.values(), *(one for i in ids for one in references[i])])  # runs Java once
         candidates = {i: self.tokenize([hypotheses[i]]) for i in ids}
         truth = {i: self.tokenize(references[i]) for i in ids}
-        notes = [] if self._java else [self._why_not, _fallback_note(hypotheses, references)]
+        notes = [] if self._java else [self._no_java_note, _fallback_note(hypotheses, references)]
         bleus, bleu_pairs, ngrams = _bleu(bleu, truth, candidates)
         rouge_l, rouge_pairs = rouge.Rouge().compute_score(truth, candidates)
         pairs = {"bleu4": bleu_pairs[3], "rouge_l": rouge_pairs}
@@ -151,7 +153,7 @@ class CaptionScorer:
             mean, pairs["cider"] = cider_class.Cider().compute_score(truth, candidates)
             cider_all = 100 * float(mean)
         else:
-            notes.append(ALIKE)
+            notes.append(SAME_REFERENCES)
         meteor, counts = None, {"bleu": ngrams}
         if (scored := self._score_meteor(truth, candidates, notes)) is not None:
             meteor, pairs["meteor"], counts["meteor"] = scored
@@ -163,7 +165,7 @@ class CaptionScorer:
             cider=cider_all,
             spice=_score_spice(truth, candidates, notes, java=self._java is not None),
             per_pair={
-                name: {i: 100 * float(one) for i, one in zip(ids, values, strict=True)}
+                name: {i: 100 * float(score) for i, score in zip(ids, values, strict=True)}
                 for name, values in pairs.items()
             },
             notes=tuple(notes),
@@ -171,14 +173,14 @@ class CaptionScorer:
         )
 
     def _score_meteor(
-        self, truth: dict[str, list[str]], candidates: dict[str, list[str]], notes: list[str]
+        self, truth: Words, candidates: Words, notes: list[str]
     ) -> tuple[float, list[float], np.ndarray] | None:
-        """Return METEOR in percent, per pair in 0..1, and (N, 23) what it counted."""
+        """Return METEOR in percent, per pair in 0..1, and its counts (N, 23)."""
         if not self._java:
             return None
         try:
             if self._meteor is None:
-                self._meteor = _meteor()
+                self._meteor = _start_meteor()
             score, pairs = self._meteor.compute_score(truth, candidates)
             counts = _meteor_counts(self._meteor.take_counts())
         except (OSError, ValueError) as error:
@@ -189,7 +191,7 @@ class CaptionScorer:
 
 
 def cider(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
-    """Return CIDEr in percent without starting Java, quick enough for every epoch.
+    """Return CIDEr in percent without Java, fast enough for every epoch.
 
     Raises:
         DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
@@ -217,7 +219,7 @@ def _cider(
 
 
 def caption_metrics() -> tuple[Any, Any, Any]:
-    """Return pycocoevalcap's modules of BLEU, ROUGE-L and CIDEr; called early where captions are scored late.
+    """Return pycocoevalcap's modules of BLEU, ROUGE-L and CIDEr; call it early, before long work.
 
     Raises:
         ExtraNotInstalled: pycocoevalcap is not installed.
@@ -229,28 +231,22 @@ def caption_metrics() -> tuple[Any, Any, Any]:
     return bleu, rouge, cider_module
 
 
-def _bleu(
-    module: Any, truth: dict[str, list[str]], candidates: dict[str, list[str]]
-) -> tuple[list[float], list[list[float]], np.ndarray]:
-    """Return BLEU-1 to 4 in 0..1, the same per pair, and (N, 10) what was counted of each pair."""
+def _bleu(module: Any, truth: Words, candidates: Words) -> tuple[list[float], list[list[float]], np.ndarray]:
+    """Return BLEU-1 to 4 in 0..1, the same per pair, and the counts of each pair (N, 10)."""
     scorer = module.BleuScorer(n=4)
     for name, words in candidates.items():
         scorer += (words[0], truth[name])
     scores, pairs = scorer.compute_score(option="closest", verbose=0)
-    counts = [
-        (
-            one["testlen"],
-            min((abs(length - one["testlen"]), length) for length in one["reflen"])[1],
-            *one["guess"],
-            *one["correct"],
-        )
-        for one in scorer.ctest
-    ]
+    counts = []
+    for one in scorer.ctest:
+        length = one["testlen"]
+        closest = min((abs(other - length), other) for other in one["reflen"])[1]
+        counts.append((length, closest, *one["guess"], *one["correct"]))
     return scores, pairs, np.array(counts, dtype=np.float64)
 
 
-def _meteor() -> Any:
-    """Start a METEOR that keeps what it counts."""
+def _start_meteor() -> Any:
+    """Start a METEOR that keeps its counts."""
     from pycocoevalcap.meteor.meteor import Meteor
 
     class CountingMeteor(Meteor):
@@ -270,7 +266,7 @@ def _meteor() -> Any:
 
 
 def _meteor_counts(lines: Sequence[str]) -> np.ndarray:
-    """Read METEOR's counts, (N, 23); a sentence that is matched as a whole has no chunk, as METEOR has it."""
+    """Parse METEOR's counts, (N, 23); a sentence that matches as a whole has no chunk, as in METEOR."""
     counts = np.array([[float(value) for value in line.split()] for line in lines])
     whole = (counts[:, 20] == 1) & (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1])
     counts[whole, 20] = 0
@@ -288,7 +284,7 @@ def _check_ids(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[
 def _fallback_note(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> str:
     sentences = [*hypotheses.values(), *(one for several in references.values() for one in several)]
     doubtful = sum("'" in one or "’" in one for one in sentences)
-    rule = "captions were cut into words without the PTB tokenizer, which splits contractions"
+    rule = "captions were split into words without the PTB tokenizer, which splits contractions"
     return f"{rule} and spells American; {doubtful} of {len(sentences)} sentences hold an apostrophe"
 
 
@@ -298,22 +294,20 @@ def _package_folder(part: str) -> Path:
     return Path(next(iter(pycocoevalcap.__path__))) / part
 
 
-def _ptb(java: str, sentences: list[str]) -> list[str]:
-    """Run the tokenizer that pycocoevalcap runs, through pipes instead of a file in its own folder."""
+def _run_ptb(java: str, sentences: list[str]) -> list[str]:
+    """Run pycocoevalcap's tokenizer through pipes; its own call writes a file into the package's folder."""
     from pycocoevalcap.tokenizer import ptbtokenizer
 
     jar = _package_folder("tokenizer") / ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR
     command = [java, "-Dfile.encoding=UTF-8", "-cp", str(jar), _PTB_CLASS, "-preserveLines", "-lowerCase"]
     text = "".join(f"{sentence}\n" for sentence in sentences)
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
-    lines = done.stdout.decode().splitlines()
     dropped = set(ptbtokenizer.PUNCTUATIONS)
+    lines = done.stdout.decode().splitlines()
     return [" ".join(word for word in line.split(" ") if word not in dropped) for line in lines]
 
 
-def _score_spice(
-    truth: dict[str, list[str]], candidates: dict[str, list[str]], notes: list[str], *, java: bool
-) -> float | None:
+def _score_spice(truth: Words, candidates: Words, notes: list[str], *, java: bool) -> float | None:
     folder = _package_folder("spice") / "lib"
     if not all((folder / jar).is_file() for jar in _SPICE_JARS):
         notes.append(SPICE_ABSENT)

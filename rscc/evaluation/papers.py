@@ -1,4 +1,4 @@
-"""The rows of the papers' own tables, and one of our rows among them, with what keeps the two apart."""
+"""The rows of the papers' own tables, and one of our rows among them with what keeps the two apart."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from rscc.markdown import percent, table
+from rscc.evaluation.markdown import percent, table
 
 if TYPE_CHECKING:
-    from rscc.evaluation.rows import EvaluationRow
+    from rscc.evaluation.score_rows import EvaluationRow
 
 METRICS = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge_l": "ROUGE-L", "cider": "CIDEr", "spice": "SPICE"}
 """The metrics of the papers' tables by the key of ours."""
@@ -24,12 +24,12 @@ class PaperRow:
     """Scores of one method on one subset as a paper prints them.
 
     Attributes:
-        method, venue: whose they are.
-        subset: of the pairs, as in :class:`~rscc.evaluation.rows.EvaluationRow`.
-        scores: metric (a key of :data:`METRICS`) to percent; what the paper leaves blank is absent.
-        sources: paper and table, more than one when several papers print these numbers.
+        method, venue: name and publication of the method.
+        subset: of the pairs, as in :class:`~rscc.evaluation.score_rows.EvaluationRow`.
+        scores: metric (a key of :data:`METRICS`) to percent; a metric that the paper leaves blank is absent.
+        sources: paper and table; several if several papers print these numbers.
         note: what sets the method apart (further data, a large language model ...).
-        decoding: how its words were searched for; empty where its own paper does not say so or was not read.
+        decoding: how its words were searched for; empty if its own paper does not say so or was not read.
     """
 
     method: str
@@ -40,8 +40,14 @@ class PaperRow:
     note: str = ""
     decoding: str = ""
 
+    @property
+    def title(self) -> str:
+        """Method, venue and note in one cell."""
+        name = f"{self.method} ({self.venue})" if self.venue else self.method
+        return f"{name}, {self.note}" if self.note else name
+
     def agrees(self, other: PaperRow) -> bool:
-        """Return whether both may be one line: the same method and subset, and no number in dispute."""
+        """Return whether both can be merged: the same method and subset, and no differing number."""
         shared = self.scores.keys() & other.scores.keys()
         same = (self.method, self.subset) == (other.method, other.subset)
         return same and all(self.scores[metric] == other.scores[metric] for metric in shared)
@@ -64,9 +70,9 @@ class PaperTables:
     """What papers print of one data set.
 
     Attributes:
-        split: what they measured on, in words; empty when no paper reports the data set.
-        pairs: number of pairs they scored by subset, as far as it is known.
-        names: what they call a subset, where that differs from its key.
+        split: the pairs they measured on, in words; empty if no paper reports the data set.
+        pairs: number of pairs they scored by subset, as far as known.
+        names: their names of subsets, where these differ from the key.
         rows: one per method, subset and printed table.
     """
 
@@ -76,55 +82,48 @@ class PaperTables:
     rows: tuple[PaperRow, ...] = ()
 
     def merged(self, subset: str) -> list[PaperRow]:
-        """Return the rows of a subset, those that agree made one with all their sources.
-
-        A method about which papers disagree keeps a row per opinion.
-        """
-        lines: list[PaperRow] = []
-        for row in self.rows:
-            if row.subset != subset:
+        """Return the rows of a subset; rows that agree become one row with all their sources."""
+        merged: list[PaperRow] = []
+        for row in (row for row in self.rows if row.subset == subset):
+            index = next((i for i, other in enumerate(merged) if other.agrees(row)), None)
+            if index is None:
+                merged.append(row)
                 continue
-            for index, line in enumerate(lines):
-                if line.agrees(row):
-                    lines[index] = replace(
-                        line,
-                        scores={**line.scores, **row.scores},
-                        sources=(*line.sources, *row.sources),
-                        note=max(line.note, row.note, key=len),
-                    )
-                    break
-            else:
-                lines.append(row)
-        return lines
+            other = merged[index]
+            merged[index] = replace(
+                other,
+                scores={**other.scores, **row.scores},
+                sources=(*other.sources, *row.sources),
+                note=max(other.note, row.note, key=len),
+            )
+        return merged
 
 
 def paper_tables(dataset: str) -> PaperTables:
-    """Return what papers print of a data set; empty for one that none of them reports."""
+    """Return what papers print of a data set; empty if none of them reports it."""
     text = resources.files("rscc").joinpath("data", "papers.toml").read_text(encoding="utf-8")
     content = tomllib.loads(text)
-    venues: dict[str, str] = content.pop("venues")
-    decoding: dict[str, str] = content.pop("decoding")
     tables = content.get(dataset)
     if tables is None:
         return PaperTables()
     rows = [
         PaperRow(
             method=line["method"],
-            venue=venues.get(line["method"], ""),
+            venue=content["venues"].get(line["method"], ""),
             subset=subset,
             scores=scores,
             sources=(printed["source"],),
             note=line.get("note", ""),
-            decoding=decoding.get(line["method"], ""),
+            decoding=content["decoding"].get(line["method"], ""),
         )
         for printed in tables["tables"]
         for line in printed["rows"]
-        for subset, scores in _scores(printed, line)
+        for subset, scores in _scores_by_subset(printed, line)
     ]
     return PaperTables(tables["split"], tables.get("pairs", {}), tables.get("names", {}), tuple(rows))
 
 
-def _scores(printed: dict[str, Any], line: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
+def _scores_by_subset(printed: dict[str, Any], line: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
     """Return (subset, scores) of one line of one printed table."""
     numbers = {key: value for key, value in line.items() if isinstance(value, float)}
     if "metric" in printed:
@@ -133,52 +132,48 @@ def _scores(printed: dict[str, Any], line: dict[str, Any]) -> list[tuple[str, di
 
 
 def search_name(beams: int, support: int = 0) -> str:
-    """Return what a search for words of this width is called, and by what else than likelihood it chooses."""
+    """Return the name of a caption search of this width, and what else than likelihood it chooses by."""
     if beams == 1:
         return "greedy"
-    wide = f"beam of {max(beams, support)}"
-    return f"{wide}, by support" if support else wide
+    name = f"beam of {max(beams, support)}"
+    return f"{name}, by support" if support else name
 
 
 def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str, decoding: str) -> str:
-    """Return Markdown: our row among the papers' rows of its subset, best CIDEr first, and what to mind.
+    """Return Markdown: our row among the papers' rows of its subset, best CIDEr first, and a caution.
 
     Args:
         row: our model's.
         papers: of the same data set.
-        title: what the subset is called.
+        title: name of the subset.
         ours: split and data of our row, in words.
         decoding: how our words were searched for.
     """
-    lines = papers.merged(row.subset)
+    paper_rows = papers.merged(row.subset)
     mine: Mapping[str, float | None] = {metric: getattr(row.captions, metric) for metric in METRICS}
     count = papers.pairs.get(row.subset)
     pairs = "–" if count is None else str(count)
     ranked = [(mine, (f"> {row.name}", str(row.captions.count), decoding), "this run")]
     ranked += [
-        (line.scores, (_method(line), pairs, line.decoding or "–"), "; ".join(line.sources)) for line in lines
+        (other.scores, (other.title, pairs, other.decoding or "–"), "; ".join(other.sources))
+        for other in paper_rows
     ]
-    ranked.sort(key=lambda one: _rank(one[0]), reverse=True)
+    ranked.sort(key=lambda line: _rank(line[0]), reverse=True)
     used = [metric for metric in METRICS if any(scores.get(metric) is not None for scores, *_ in ranked)]
     cells = [
         (*first, *(percent(scores.get(metric)) for metric in used), source)
         for scores, first, source in ranked
     ]
     head = (f"compared: {title}", "pairs", "decoding", *(METRICS[metric] for metric in used), "source")
-    return "\n\n".join([table(head, cells), _caution(row, lines, count, papers.split, ours)])
+    return "\n\n".join([table(head, cells), _caution(row, paper_rows, count, papers.split, ours)])
 
 
 def _rank(scores: Mapping[str, float | None]) -> tuple[float, ...]:
     return tuple(-1.0 if (value := scores.get(metric)) is None else value for metric in _SORTED_BY)
 
 
-def _method(row: PaperRow) -> str:
-    name = f"{row.method} ({row.venue})" if row.venue else row.method
-    return f"{name}, {row.note}" if row.note else name
-
-
 def _caution(
-    row: EvaluationRow, lines: Sequence[PaperRow], count: int | None, papers_split: str, ours: str
+    row: EvaluationRow, paper_rows: Sequence[PaperRow], count: int | None, papers_split: str, ours: str
 ) -> str:
     pairs = row.captions.count
     sentences = [f"Ours: {pairs} pairs, {ours}. Papers: {papers_split}."]
@@ -187,8 +182,8 @@ def _caution(
     elif count != pairs:
         sentences.append("Other pairs than the papers': an orientation, no ranking.")
     else:
-        sentences.append("As many pairs as the papers score; that they are the same is for the data to show.")
-    methods = [line.method for line in lines]
+        sentences.append("As many pairs as the papers score; whether they are the same depends on the data.")
+    methods = [other.method for other in paper_rows]
     disputed = sorted({method for method in methods if methods.count(method) > 1})
     if disputed:
         sentences.append(f"Papers print different numbers of {', '.join(disputed)}: a line for each.")

@@ -1,4 +1,4 @@
-"""What a captioner, or a baseline, says of pairs: the captions, flags and masks that an evaluation scores."""
+"""Predictions for pairs: the captions, flags and masks that an evaluation scores."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rscc.sequences import batches
 from rscc.text.no_change import is_no_change
 
 if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
+    from rscc.model_card import ModelCard
     from rscc.structures import Caption, ChangePrediction
-    from rscc.text.facts import ChangeFacts
+    from rscc.text.change_facts import ChangeFacts
 
-_BATCH = 16
+BATCH = 16
 
 
 @dataclass(frozen=True)
 class PairPrediction:
-    """What a captioner says of one pair.
+    """Prediction for one pair.
 
     Attributes:
         caption: the sentence.
         changed: whether anything changed.
-        mask: (H, W) bool at the size of the true mask; None when the captioner gives none.
-        probability: P(changed) in 0..1; None when the captioner never learnt it.
-        facts: what the caption rests on; None when the captioner tells none.
+        mask: (H, W) bool at the size of the true mask; None if the captioner gives none.
+        probability: P(changed) in 0..1; None if the captioner never learned it.
+        facts: what the caption is made of; None if the captioner has no facts.
     """
 
     caption: str
@@ -42,9 +42,9 @@ class PairPrediction:
 
 
 def prediction_line(record: PairRecord, prediction: PairPrediction) -> str:
-    """Return what is said of a pair as a line of JSON.
+    """Return a prediction as a line of JSON.
 
-    ``file`` is the pair's id; ``p_changed`` and ``facts`` are null where the captioner gives none.
+    ``file`` is the pair's id; ``p_changed`` and ``facts`` are null if the captioner gives none.
     """
     facts = prediction.facts
     content = {
@@ -58,11 +58,13 @@ def prediction_line(record: PairRecord, prediction: PairPrediction) -> str:
 
 
 class PairCaptioner(Protocol):
-    """The part of :class:`~rscc.captioner.Captioner` that an evaluation calls."""
+    """The part of :class:`~rscc.captioner.Captioner` that an evaluation uses."""
 
     card: ModelCard
 
-    def caption(self, before: np.ndarray, after: np.ndarray, *, beams: int) -> list[Caption]:
+    def caption(
+        self, before: np.ndarray, after: np.ndarray, *, beams: int, gated: bool = True
+    ) -> list[Caption]:
         """Return one caption per pair of (B, 3, H, W) uint8 images."""
 
     def describe(
@@ -71,26 +73,26 @@ class PairCaptioner(Protocol):
         """Return probabilities too."""
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
-        """Return probabilities alone."""
+        """Return only probabilities."""
 
 
 def caption_predictions(captions: Iterable[str]) -> Iterator[PairPrediction]:
-    """Make predictions of captions alone; the flag is what the caption says."""
+    """Yield predictions from captions alone; the caption decides the flag."""
     for caption in captions:
         yield PairPrediction(caption=caption, changed=not is_no_change(caption))
 
 
 def masks_count(card: ModelCard) -> bool:
-    """Return whether a model's masks are to be scored: only those of a trained change head are."""
+    """Return whether a model's masks are scored: only those of a trained change head are."""
     return card.localiser == "change_head"
 
 
 def captioner_predictions(
-    captioner: PairCaptioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = _BATCH
+    captioner: PairCaptioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = BATCH
 ) -> Iterator[PairPrediction]:
-    """Run a captioner over pairs, at the model's tile size; masks come back at the size of the images.
+    """Run a captioner over pairs at the model's tile size; masks are enlarged to the size of the images.
 
-    Masks are only given where there is a true one to compare with, P(changed) only of a model that learnt it.
+    Masks are only given for batches with a true one, P(changed) only of a model that learned it.
     """
     card = captioner.card
     has_probability = card.changed_threshold > 0
@@ -104,8 +106,8 @@ def captioner_predictions(
             if has_probability:
                 probabilities = list(map(float, prediction.changed_probability))
             if scores_masks:
-                shares = zip(prediction.change_probability, sizes, strict=True)
-                masks = [enlarge(probability, size) >= card.threshold for probability, size in shares]
+                maps = zip(prediction.change_probability, sizes, strict=True)
+                masks = [enlarge(probability, size) >= card.threshold for probability, size in maps]
         else:
             captions = captioner.caption(before, after, beams=beams)
         for caption, mask, probability in zip(captions, masks, probabilities, strict=True):
@@ -113,14 +115,23 @@ def captioner_predictions(
             yield PairPrediction(caption.text, caption.changed, mask, probability, facts)
 
 
+def ungated_captions(
+    captioner: PairCaptioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = BATCH
+) -> Iterator[str]:
+    """Caption pairs by the decoder alone, which then also states that nothing changed, as in the papers."""
+    for part in batches(records, batch_size):
+        before, after, _ = read_batch(part, captioner.card.tile_size)
+        yield from (one.text for one in captioner.caption(before, after, beams=beams, gated=False))
+
+
 def read_batch(
     records: Sequence[PairRecord], side: int
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]]]:
-    """Read pairs as (B, 3, side, side) uint8 each date, and the (height, width) they had."""
+    """Read pairs as (B, 3, side, side) uint8 per date, and their stored (height, width)."""
     samples = [read_pair(record) for record in records]
     before, after = (
-        np.stack([resize(image, (side, side)) for image in images])
-        for images in ([s.before for s in samples], [s.after for s in samples])
+        np.stack([resize(getattr(sample, date), (side, side)) for sample in samples])
+        for date in ("before", "after")
     )
     return before, after, [(s.before.shape[1], s.before.shape[2]) for s in samples]
 

@@ -1,21 +1,22 @@
-"""What a captioner says of pairs made from real ones: shown backwards, of one image, of one image disturbed.
+"""Robustness of a captioner on pairs made from real ones.
 
-Backwards: a changed pair whose references speak of construction is shown with its dates swapped. What was
-built is then gone, and the caption must say so. Nothing changed: each image beside itself, and beside itself
-with one disturbance of moderate strength (:data:`STRENGTH`) must be called unchanged.
+Swapped dates: a changed pair whose references describe construction is shown with its dates swapped; the
+caption must say that something is gone. No change: each image beside itself, and beside itself with one
+disturbance of strength :data:`STRENGTH`, must be called unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from rscc.data.augmentation import blur, haze, jpeg, tint
 from rscc.data.pairs import PairRecord, truly_changed
-from rscc.evaluation.predictions import PairCaptioner, read_batch
-from rscc.evaluation.rows import Share
+from rscc.evaluation.predictions import BATCH, PairCaptioner, read_batch
+from rscc.evaluation.score_rows import Share
 from rscc.sequences import batches
 from rscc.text.reversal import describes_removal, reverse_captions
 
@@ -26,7 +27,8 @@ pixels, a tint of at most a fifth of a channel."""
 IDENTICAL = "identical"
 
 _SEED = 1
-_BATCH = 16
+
+Disturbance = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
 def shift_by_one(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -37,25 +39,23 @@ def shift_by_one(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.ascontiguousarray(padded[:, dy : dy + height, dx : dx + width])
 
 
-Disturbance = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-
 DISTURBANCES: Mapping[str, Disturbance] = {
     IDENTICAL: lambda image, rng: image,
-    "haze": lambda image, rng: haze(image, rng, STRENGTH),
-    "tint": lambda image, rng: tint(image, rng, STRENGTH),
-    "blur": lambda image, rng: blur(image, rng, STRENGTH),
-    "jpeg": lambda image, rng: jpeg(image, rng, STRENGTH),
+    "haze": partial(haze, strength=STRENGTH),
+    "tint": partial(tint, strength=STRENGTH),
+    "blur": partial(blur, strength=STRENGTH),
+    "jpeg": partial(jpeg, strength=STRENGTH),
     "shift by 1 pixel": shift_by_one,
 }
-"""What is done to an image (3, H, W) uint8 to make the second date of an unchanged pair."""
+"""Make the second date of an unchanged pair from an image (3, H, W) uint8."""
 
 
 @dataclass(frozen=True)
 class Robustness:
-    """What :func:`measure_robustness` found.
+    """Result of :func:`measure_robustness`.
 
     Attributes:
-        removal: of pairs shown backwards, those whose caption says that something built is gone.
+        removal: pairs with swapped dates whose caption says that something built is gone.
         still_changed: of the same pairs, those called changed.
         unchanged: by disturbance, the pairs called unchanged.
     """
@@ -85,11 +85,10 @@ class Robustness:
         }
 
 
-def speaks_of_construction(captions: Sequence[str]) -> bool:
-    """Return whether references speak of construction only, so that backwards something built is gone.
+def describes_construction(captions: Sequence[str]) -> bool:
+    """Return whether references describe only construction, so that with swapped dates something is gone.
 
-    No reference says that something built went away, and of those whose reversal is known more than half say
-    backwards that something built is gone.
+    No reference says that something built disappeared, and more than half of the reversed references do.
     """
     if any(map(describes_removal, captions)):
         return False
@@ -107,53 +106,46 @@ def measure_robustness(
     records: Sequence[PairRecord],
     *,
     beams: int = 3,
-    batch_size: int = _BATCH,
+    batch_size: int = BATCH,
     disturbances: Mapping[str, Disturbance] = DISTURBANCES,
 ) -> Robustness:
-    """Show a captioner pairs backwards, and every image beside itself and its disturbed selves.
+    """Show a captioner pairs with swapped dates, and every image beside itself and its disturbed copies.
 
     Args:
-        captioner: the model; it sees the pairs at its tile size.
-        records: pairs; their references say which are shown backwards.
+        captioner: sees the pairs at its tile size.
+        records: pairs; their references decide which are swapped.
         beams: width of the caption search.
 
     Raises:
         DatasetLayoutInvalid: an image is missing.
     """
-    built = [swapped(one) for one in records if truly_changed(one) and speaks_of_construction(one.captions)]
+    built = [
+        swapped(pair) for pair in records if truly_changed(pair) and describes_construction(pair.captions)
+    ]
     removed = changed = 0
     for part in batches(built, batch_size):
         before, after, _ = read_batch(part, captioner.card.tile_size)
         for caption in captioner.caption(before, after, beams=beams):
             removed += caption.changed and describes_removal(caption.text)
             changed += caption.changed
-    return Robustness(
-        removal=Share.of(removed, len(built)),
-        still_changed=Share.of(changed, len(built)),
-        unchanged={
-            name: _unchanged(captioner, records, number, change, batch_size)
-            for number, (name, change) in enumerate(disturbances.items())
-        },
-    )
+    unchanged = {}
+    for number, (name, disturb) in enumerate(disturbances.items()):
+        pairs = _disturbed_pairs(records, captioner.card.tile_size, number, disturb)
+        flags: list[bool] = []
+        for images in batches(pairs, batch_size):
+            before, after = map(np.stack, zip(*images, strict=True))
+            flags += called_changed(captioner, before, after)
+        unchanged[name] = Share.of(flags.count(False), len(flags))
+    return Robustness(Share.of(removed, len(built)), Share.of(changed, len(built)), unchanged)
 
 
-def _unchanged(
-    captioner: PairCaptioner,
-    records: Sequence[PairRecord],
-    number: int,
-    change: Disturbance,
-    batch_size: int,
-) -> Share:
-    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for place, record in enumerate(records):
-            for date, (image,) in enumerate(read_batch([record], captioner.card.tile_size)[:2]):
-                yield image, change(image, np.random.default_rng((_SEED, number, place, date)))
-
-    flags: list[bool] = []
-    for part in batches(pairs(), batch_size):
-        before, after = map(np.stack, zip(*part, strict=True))
-        flags += called_changed(captioner, before, after)
-    return Share.of(flags.count(False), len(flags))
+def _disturbed_pairs(
+    records: Sequence[PairRecord], side: int, number: int, disturb: Disturbance
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield every image of the records with its disturbed copy; ``number`` is that of the disturbance."""
+    for place, record in enumerate(records):
+        for date, (image,) in enumerate(read_batch([record], side)[:2]):
+            yield image, disturb(image, np.random.default_rng((_SEED, number, place, date)))
 
 
 def called_changed(captioner: PairCaptioner, before: np.ndarray, after: np.ndarray) -> list[bool]:

@@ -1,13 +1,13 @@
 """Scores one captioner on every subset of the pairs, with 95 percent intervals.
 
 Every subset is scored alone, as the papers do: all pairs, the changed and the unchanged ones, and the changed
-pairs of each kind of change, where the data set names kinds or they are read from the references.
+pairs of each kind of change, which the data set names or the references tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,43 +20,43 @@ from rscc.evaluation.bootstrap import (
     share,
     wilson_interval,
 )
-from rscc.evaluation.masks import MaskCounter
+from rscc.evaluation.mask_scores import MaskCounter
 from rscc.evaluation.metrics import CaptionScorer, cider
 from rscc.evaluation.predictions import PairPrediction
-from rscc.evaluation.rows import SUBSETS, EvaluationRow, FlagScores
-from rscc.inference.calibration import FEWEST, reliability
+from rscc.evaluation.score_rows import SUBSETS, EvaluationRow, FlagScores
+from rscc.facts.calibration import FEWEST, reliability
 from rscc.structures import NO_CHANGE_CAPTION
 from rscc.text.object_classes import OTHER_KIND, count_hallucinations, kinds_of_change, unnamed_objects
 
 Kinds = Mapping[str, Sequence[str]]
-"""Pair id to the kinds of change that the pair is of."""
+"""Pair id to the kinds of its change."""
+KindScores = dict[str, dict[str, float]]
 
 
 def kinds_named(records: Sequence[PairRecord]) -> dict[str, tuple[str, ...]]:
-    """Return the kind of every pair as the data set names it; empty when it names none."""
+    """Return the kind of every pair as the data set names it; empty if it names none."""
     return {record.id: (record.kind,) for record in records if record.kind}
 
 
 def kinds_read(records: Sequence[PairRecord]) -> dict[str, tuple[str, ...]]:
-    """Return the kinds of every changed pair as its references tell, see :mod:`rscc.text.object_classes`.
+    """Return the kinds of every changed pair by its references, see :mod:`rscc.text.object_classes`.
 
     Raises:
         ExtraNotInstalled: spaCy is not installed.
         WeightsNotFound: no parser is installed.
     """
     changed = [record for record in records if truly_changed(record)]
-    read = kinds_of_change([record.captions for record in changed])
-    return {record.id: kinds for record, kinds in zip(changed, read, strict=True)}
+    kinds = kinds_of_change([record.captions for record in changed])
+    return {record.id: names for record, names in zip(changed, kinds, strict=True)}
 
 
 def subsets(records: Sequence[PairRecord], kinds: Kinds | None = None) -> dict[str, list[PairRecord]]:
     """Return the pairs by subset: those of :data:`SUBSETS` first, then the kinds of the changed pairs.
 
-    Left out are empty subsets and those that hold the same pairs as an earlier one.
+    Empty subsets are left out, and those with the same pairs as an earlier one.
 
     Args:
-        records: the pairs.
-        kinds: of the changed pairs; as the data set names them when None.
+        kinds: of the changed pairs; None: as the data set names them.
     """
     kinds = kinds_named(records) if kinds is None else kinds
     groups: dict[str, list[PairRecord]] = {subset: [] for subset in SUBSETS}
@@ -75,6 +75,35 @@ def subsets(records: Sequence[PairRecord], kinds: Kinds | None = None) -> dict[s
     return {subset: groups[subset] for subset in different.values()}
 
 
+@dataclass(frozen=True)
+class _Predicted:
+    """Some pairs, their predictions by id, and by id the objects that no reference names (if counted)."""
+
+    records: Sequence[PairRecord]
+    predictions: Mapping[str, PairPrediction]
+    wrong: Mapping[str, tuple[str, ...]] | None = None
+
+    @property
+    def captions(self) -> dict[str, str]:
+        return {record.id: self.predictions[record.id].caption for record in self.records}
+
+    @property
+    def references(self) -> dict[str, tuple[str, ...]]:
+        return {record.id: record.captions for record in self.records}
+
+    @property
+    def called(self) -> np.ndarray:
+        """Which pairs are called changed, (N,) bool."""
+        return np.array([self.predictions[record.id].changed for record in self.records])
+
+    def wrong_objects(self) -> dict[str, tuple[str, ...]]:
+        """Return by id the object classes that only the caption names, of pairs called changed."""
+        called = [record for record in self.records if self.predictions[record.id].changed]
+        captions = [self.predictions[record.id].caption for record in called]
+        wrong = unnamed_objects(captions, [record.captions for record in called])
+        return {record.id: classes for record, classes in zip(called, wrong, strict=True)}
+
+
 def score_predictions(
     name: str,
     records: Sequence[PairRecord],
@@ -88,7 +117,7 @@ def score_predictions(
 
     Args:
         records: pairs with references.
-        predictions: one per record, in order; read one at a time, so that masks need not be kept.
+        predictions: one per record, in order; read one at a time, so that masks are not kept.
         scorer: shared by all captioners of an evaluation.
         kinds: see :func:`subsets`.
         objects: also count objects that no reference names.
@@ -105,57 +134,41 @@ def score_predictions(
     groups = subsets(records, kinds)
     ids = {subset: {record.id for record in members} for subset, members in groups.items()}
     counters = {subset: MaskCounter() for subset in groups}
-    said: dict[str, PairPrediction] = {}
+    kept: dict[str, PairPrediction] = {}
     for record, prediction in zip(records, predictions, strict=True):
-        said[record.id] = replace(prediction, mask=None, facts=None)
+        kept[record.id] = replace(prediction, mask=None, facts=None)
         if record.mask is None or prediction.mask is None:
             continue
         truth = read_mask(record.mask)
         for subset, members in ids.items():
             if record.id in members:
                 counters[subset].add(prediction.mask, truth, gsd=record.gsd)
-    wrong = _wrong_objects(records, said) if objects else None
+    wrong = _Predicted(records, kept).wrong_objects() if objects else None
     return [
-        _row(name, subset, members, said, wrong, counters[subset], scorer)
+        _score_subset(name, subset, _Predicted(members, kept, wrong), counters[subset], scorer)
         for subset, members in groups.items()
     ]
 
 
-def _wrong_objects(
-    records: Sequence[PairRecord], said: Mapping[str, PairPrediction]
-) -> dict[str, tuple[str, ...]]:
-    """Return by pair the classes that a caption names and no reference does; of pairs called changed."""
-    called = [record for record in records if said[record.id].changed]
-    wrong = unnamed_objects(
-        [said[record.id].caption for record in called], [record.captions for record in called]
-    )
-    return {record.id: classes for record, classes in zip(called, wrong, strict=True)}
-
-
-def _row(
-    name: str,
-    subset: str,
-    records: Sequence[PairRecord],
-    said: Mapping[str, PairPrediction],
-    wrong: Mapping[str, tuple[str, ...]] | None,
-    masks: MaskCounter,
-    scorer: CaptionScorer,
+def _score_subset(
+    name: str, subset: str, pairs: _Predicted, masks: MaskCounter, scorer: CaptionScorer
 ) -> EvaluationRow:
-    scores = scorer.score(*_captions(records, said))
-    resamples = Resamples(len(records))
-    truth = np.array([truly_changed(record) for record in records])
-    called = np.array([said[record.id].changed for record in records])
+    scores = scorer.score(pairs.captions, pairs.references)
+    resamples = Resamples(len(pairs.records))
+    truth, called = np.array([truly_changed(record) for record in pairs.records]), pairs.called
     both = int((called & truth).sum())
     flags = {"precision": (both, int(called.sum())), "recall": (both, int(truth.sum()))}
     shares = {"flag_accuracy": percentile_interval(resamples.means(called == truth))}
     shares |= {f"flag_{key}": wilson_interval(*part) for key, part in flags.items()}
     objects = None
-    if wrong is not None:
-        objects = count_hallucinations(wrong[record.id] for record in records if record.id in wrong)
+    if pairs.wrong is not None:
+        ids = (record.id for record in pairs.records if record.id in pairs.wrong)
+        objects = count_hallucinations(pairs.wrong[pair] for pair in ids)
         shares["hallucination_rate"] = wilson_interval(objects.wrong, objects.captions)
     intervals = caption_intervals(scores, resamples)
-    intervals |= {key: one for key, one in shares.items() if one is not None}
-    intervals |= {f"mask_{key}": one for key, one in masks.intervals().items()}
+    intervals |= {key: interval for key, interval in shares.items() if interval is not None}
+    intervals |= {f"mask_{key}": interval for key, interval in masks.intervals().items()}
+    probabilities = [pairs.predictions[record.id].probability for record in pairs.records]
     return EvaluationRow(
         name=name,
         subset=subset,
@@ -163,19 +176,12 @@ def _row(
         flags=FlagScores(
             accuracy=float((called == truth).mean()),
             **{key: share(*part) for key, part in flags.items()},
-            calibration_error=_calibration_error([said[record.id].probability for record in records], truth),
+            calibration_error=_calibration_error(probabilities, truth),
         ),
         mask=masks.scores(),
         objects=objects,
         intervals=intervals,
     )
-
-
-def _captions(
-    records: Sequence[PairRecord], said: Mapping[str, PairPrediction]
-) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    """Return what is said of pairs, and their references, by pair."""
-    return {one.id: said[one.id].caption for one in records}, {one.id: one.captions for one in records}
 
 
 def _calibration_error(probabilities: Sequence[float | None], truth: np.ndarray) -> float | None:
@@ -184,32 +190,29 @@ def _calibration_error(probabilities: Sequence[float | None], truth: np.ndarray)
     return reliability(np.array(probabilities), truth).error
 
 
-KindScores = dict[str, dict[str, float]]
-
-
 def score_kinds(records: Sequence[PairRecord], captions: Sequence[str], called: np.ndarray) -> KindScores:
     """Score captions by kind of change.
 
     Args:
         records: pairs with references.
-        captions: what the model says of each pair, given that it changed.
-        called: (N,) bool, whether the model calls the pair changed; of others it says that nothing changed.
+        captions: the model's caption of each pair, given that it changed.
+        called: (N,) bool, whether the model calls the pair changed; others get the "no change" caption.
 
     Returns:
         By kind, which the data set names or the references tell, and for all changed and all unchanged pairs:
-        ``pairs``; ``called_changed``, the share of them; of changed ones also ``cider`` in percent, where
-        there are at least :data:`~rscc.inference.calibration.FEWEST` pairs, and ``other_objects``, the share
-        of captions of pairs called changed that name an object which no reference names. Empty where the
-        parser or the scorer is not installed.
+        ``pairs``; ``called_changed``, the share of them; of changed ones also ``cider`` in percent, if there
+        are at least :data:`~rscc.facts.calibration.FEWEST` pairs, and ``other_objects``, the share of
+        captions of pairs called changed that name an object which no reference names. Empty if the parser or
+        the scorer is not installed.
     """
-    said = {
+    predictions = {
         record.id: PairPrediction(caption if flag else NO_CHANGE_CAPTION, flag)
         for record, caption, flag in zip(records, captions, called.tolist(), strict=True)
     }
     try:
         groups = subsets(records, kinds_named(records) or kinds_read(records))
         return {
-            kind: _kind_scores(members, said, words=kind != "unchanged")
+            kind: _score_kind(_Predicted(members, predictions), is_change=kind != "unchanged")
             for kind, members in groups.items()
             if kind != "all"
         }
@@ -217,13 +220,10 @@ def score_kinds(records: Sequence[PairRecord], captions: Sequence[str], called: 
         return {}
 
 
-def _kind_scores(
-    records: Sequence[PairRecord], said: Mapping[str, PairPrediction], *, words: bool
-) -> dict[str, float]:
-    changed = float(np.mean([said[record.id].changed for record in records]))
-    scores = {"pairs": float(len(records)), "called_changed": changed}
-    if words and len(records) >= FEWEST:
-        scores["cider"] = cider(*_captions(records, said))
-    if words and (wrong := _wrong_objects(records, said)):
+def _score_kind(pairs: _Predicted, *, is_change: bool) -> dict[str, float]:
+    scores = {"pairs": float(len(pairs.records)), "called_changed": float(pairs.called.mean())}
+    if is_change and len(pairs.records) >= FEWEST:
+        scores["cider"] = cider(pairs.captions, pairs.references)
+    if is_change and (wrong := pairs.wrong_objects()):
         scores["other_objects"] = float(np.mean([bool(classes) for classes in wrong.values()]))
     return {name: round(value, 4) for name, value in scores.items()}

@@ -1,34 +1,37 @@
 """CHEERS: change entity-guided heterogeneous representation disentangling.
 
-Li et al., 2025; equation numbers are the paper's. Where the paper leaves a choice open:
+Li et al., 2025; equation numbers are the paper's. Choices where the paper is ambiguous:
 
 * Sec. 3.1.1 takes the subjects of all captions of the training split, those of unchanged pairs too
-  ("difference", "scene"). They are kept here; the rarest are not, as the options say. Eq. 1 with its
-  constraint is in :mod:`rscc.models.shared.retrieval`, and so is what stands in for CLIP where its weights
-  cannot be had. A linear layer maps the entities to the model width.
+  ("difference", "scene"), as here, but for the rarest (see the options). A stand-in for CLIP, for machines
+  without its weights, is in :mod:`rscc.models.shared.retrieval`. A linear layer maps the entities to the
+  model width.
+* Eq. 1 prints the signed difference S_bef - S_aft, which is largest for what has vanished; the sentences
+  around it ask for "the largest difference in cosine similarity between the two images", and entities that
+  appear have the other sign. Here it is the absolute difference. Entities that are less similar than the
+  average entity to both dates come last, should too few entities pass the constraint.
 * Eq. 2 prints Sim(j, k) in the denominator, j being a position of the source: k runs over the target here, so
-  that each source position or entity spreads a share of 1 over the positions of the target. A sum over the
-  source would give the largest of three entities at least 1/3 at every position, however little it fits.
+  that each source position or entity distributes a share of 1 over the positions of the target. A sum over
+  the source would give the largest of three entities at least 1/3 at every position, however badly it fits.
 * Eq. 5 differs from Eq. 3 by the sign before the same linear layer, which could learn either: CRE and DRE can
-  become the same function, and only their places tell them apart.
+  become the same function, and differ only in where they are used.
 * Eq. 6 and 10 compute C' and D' for their maps alone: the guides have Eq. 2-3 or 5, and no Eq. 4. Each of a
   layer's two CRE and two DRE (Figure 2) serves both dates. L_C and L_D are means over the dates and layers.
-* Eq. 8 is an attention without residual or LayerNorm, for Eq. 10 subtracts it; one for both dates.
-* Eq. 9 names neither q nor k: they are the attended common features of the first and second date, averaged
+* Eq. 8 is an attention without residual or LayerNorm, because Eq. 10 subtracts it; one serves both dates.
+* Eq. 9 defines neither q nor k: they are the attended common features of the first and second date, averaged
   over their positions; the other pairs of the batch are the negatives, in both directions, by cosine
-  similarity. SCORER+CBR, which it names, contrasts otherwise: its similarity of two images is taken token by
-  token (its Eq. 2-4), where Eq. 9 has that of two vectors. The temperature is not given.
+  similarity. SCORER+CBR, which it cites, compares token by token (its Eq. 2-4). The temperature is not given.
 * Further layers take D_bef and D_aft for F_bef and F_aft; Eq. 12 joins those of the last.
-* Table 6 has CLIP's image towers in the place of the ResNet-101: here the patches of their last layer, after
-  its norm (``model.backbone = "timm/vit_large_patch14_clip_224.openai"`` or
+* Table 6 uses CLIP's image towers instead of the ResNet-101: here the patches of their last layer, after its
+  norm (``model.backbone = "timm/vit_large_patch14_clip_224.openai"`` or
   ``"timm/vit_base_patch32_clip_224.openai"``).
-* F_bef and F_aft carry the shared trunk's positions; the paper names none.
-* Eq. 18 prints a sum over the words. The shared caption loss is their mean, beside which the other terms of
-  Eq. 19 count for more at the same weights.
+* F_bef and F_aft contain the shared trunk's positions; the paper mentions none.
+* Eq. 18 prints a sum over the words. The shared caption loss is their mean, so that the other terms of Eq. 19
+  weigh more at the same weights.
 * Table 4 does not describe its baseline. Here it subtracts each date from the other and joins both by Eq. 12;
   with CRE or DRE alone, the attention of Eq. 8 stays, and the missing one leaves its target as it is. Without
   the gate, the shared decoder layer sees the differences only. Eq. 13-17 are
-  :mod:`rscc.models.shared.gated_layer`.
+  :mod:`rscc.models.cheers_gated_layer`.
 """
 
 from __future__ import annotations
@@ -39,15 +42,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.config import MOST_PARTS, ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig
 from rscc.errors import ConfigInvalid
+from rscc.models.cheers_gated_layer import GatedLayer
 from rscc.models.shared.blocks import Attention
 from rscc.models.shared.decoder import Decoder, DecoderLayer
 from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityOptions, PhraseReader
-from rscc.models.shared.gated_layer import GatedLayer
 from rscc.models.shared.losses import info_nce
-from rscc.models.shared.retrieval import DATES, retrieve_entities
-from rscc.settings import check_choice
+from rscc.models.shared.retrieval import DATES
+from rscc.settings import build, check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.parsing import noun_phrases, subjects
@@ -57,11 +60,11 @@ _READERS = {"subjects": subjects, "noun_phrases": noun_phrases}
 
 @dataclass(frozen=True, kw_only=True)
 class CheersOptions(EntityOptions):
-    """What only CHEERS knows (``model.options`` of a config).
+    """Options of CHEERS (``model.options`` of a config).
 
     The rows of Table 4 are: Baseline, none of ``commonality``, ``difference`` and ``gate``; CRE, DRE and
     GATE, that one alone; HDR, the first two; CHEERS, all. Without the first two the weights of the losses
-    ``consistency`` and ``contrast`` must be 0: there is nothing that they could compare.
+    ``consistency`` and ``contrast`` must be 0.
 
     Attributes:
         layers: of Eq. 6-11 (Figure 6).
@@ -70,9 +73,9 @@ class CheersOptions(EntityOptions):
         difference: DRE (Eq. 5) and its consistency (Eq. 11).
         gate: the gated decoder (Eq. 13-17).
         scaled: True multiplies the shares of Eq. 2 by the number of positions. As printed they are about
-            1 / HW everywhere, of which the linear layer of Eq. 3 learns slowly where they are larger.
-        phrases: ``subjects`` (Sec. 3.1.1), or ``noun_phrases`` for captions that have none, such as requests.
-        entities: see Figure 5: 3.
+            1 / HW everywhere, from which the linear layer of Eq. 3 learns slowly.
+        phrases: ``subjects`` (Sec. 3.1.1), or ``noun_phrases`` for requests, which have no subjects.
+        entities: k of Eq. 1 (Figure 5: 3).
     """
 
     layers: int = 2
@@ -91,21 +94,21 @@ class CheersOptions(EntityOptions):
 
     @property
     def disentangles(self) -> bool:
-        """Whether anything of Eq. 6-11 is there."""
+        """Whether any part of Eq. 6-11 is used."""
         return self.commonality or self.difference
 
     @property
     def retrieves(self) -> bool:
-        """Whether entities are needed at all."""
+        """Whether entities are needed."""
         return self.disentangles or self.gate
 
 
 @dataclass
 class CheersFeatures(EntityFeatures):
-    """Adds what the losses compare.
+    """Adds the tensors that the losses compare.
 
     Attributes:
-        entities: (B, k, D), the retrieved ones in the model's width; None in the baseline.
+        entities: (B, k, D), the retrieved entities in the model's width; None in the baseline.
         common_maps: P_C and P'_C of Eq. 7, each (B, HW, D), per layer and date.
         difference_maps: P_D and P'_D of Eq. 11 in the same way.
         attended: C_bef and C_aft after Eq. 8, averaged over their positions, (B, D) each, per layer.
@@ -117,8 +120,23 @@ class CheersFeatures(EntityFeatures):
     attended: list[tuple[Tensor, Tensor]] = field(default_factory=list)
 
 
+def retrieve_entities(before: Tensor, after: Tensor, count: int) -> Tensor:
+    """Choose the entities whose similarity differs most between the dates (CHEERS, Eq. 1).
+
+    Args:
+        before, after: (B, M) cosine similarities of each date to every entity.
+        count: k, at most M.
+
+    Returns:
+        (B, k) int64 numbers of the entities, the largest difference first.
+    """
+    # 3 is more than two cosine similarities can differ by.
+    relevant = (before > before.mean(1, keepdim=True)) | (after > after.mean(1, keepdim=True))
+    return ((before - after).abs() - 3 * (~relevant).to(before.dtype)).topk(count, dim=1).indices
+
+
 def largest_shares(target: Tensor, source: Tensor) -> Tensor:
-    """How much of its best source position falls on each target position (Eq. 2 and the maximum of Eq. 3).
+    """Return the share that each target position gets of its best source position (Eq. 2, maximum of Eq. 3).
 
     Args:
         target: (B, N, D).
@@ -178,7 +196,7 @@ class Disentangling(nn.Module):
             self.difference_guide = ProbabilityMap(width=width, difference=False, scaled=scaled)
 
     def forward(self, before: Tensor, after: Tensor, features: CheersFeatures) -> tuple[Tensor, Tensor]:
-        """Map F_bef and F_aft (B, HW, D) to D_bef and D_aft; adds to ``features`` what the losses compare."""
+        """Map F_bef and F_aft (B, HW, D) to D_bef and D_aft; tensors for the losses go to ``features``."""
         assert features.entities is not None
         common = [before, after]
         if self.commonality is not None:
@@ -269,7 +287,7 @@ class Cheers(EntityCaptioner):
         return torch.cat([features.entities, features.tokens], dim=1)
 
     def on_ground(self, features: DifferenceFeatures, attention: Tensor) -> Tensor:
-        """What a word looks at but the entities."""
+        """See :meth:`ChangeCaptioner.on_ground`; attention to entities is left out."""
         first = self.options.entities if self.options.gate else 0
         return super().on_ground(features, attention[..., first:])
 

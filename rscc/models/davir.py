@@ -1,29 +1,28 @@
 """DAVIR: difference-aware visiolinguistic regularization.
 
-Anonymous authors; equation numbers are the paper's. Both sizes take one way: mask M (Eq. 2-3, in
+Anonymous authors; equation numbers are the paper's. Both sizes take the same steps: mask M (Eq. 2-3, in
 :mod:`rscc.models.shared.extraction`), soft mask (Eq. 6), tokens and attention (Eq. 4-5), their comparison
 (Eq. 7), entities (Eq. 8-9), prompt (Eq. 10), Q-Former (Eq. 11), decoder, loss (Eq. 12). The size
-``instructblip`` is the paper's; ``compact`` (:mod:`rscc.models.davir_compact`) is ours. Where the paper
-leaves a choice open:
+``instructblip`` is the paper's; ``compact`` (:mod:`rscc.models.davir_compact`) is ours. Choices where the
+paper is ambiguous:
 
 * A of Eq. 5 is the mean over the heads. Eq. 7 takes the softmax of it, though as attention it has been
-  through one already: a second would make every such map almost uniform, whatever it looks at, and its
-  gradient next to nothing. So A is read as what stood before the softmax, up to a constant: sigma(A) is the
-  attention over the patches, with a sum of 1. ``sigma_of = "probabilities"`` takes the second softmax. M is
-  compared by its softmax as printed, by which full change weighs e times as much as none.
-* The width of the blur of Eq. 6 is not given; at the edge it takes the edge's value.
-* Unchanged pairs have an empty M, whose softmax is uniform. So do pairs of which neither images nor M are
-  known.
+  through one already: a second would make every such map almost uniform, with almost no gradient. So A is
+  read as the logits before the softmax, up to a constant: sigma(A) is the attention over the patches, with a
+  sum of 1. ``sigma_of = "probabilities"`` takes the second softmax. M is compared by its softmax as printed,
+  in which full change weighs e times as much as none.
+* The width of the blur of Eq. 6 is not given; edge values are repeated beyond the edge.
+* Unchanged pairs have an empty M, whose softmax is uniform, and so do pairs without images or M.
 * Eq. 8 hides what is unchanged in the images, and so does a CLIP retriever here. The offline retriever
-  averages the trunk's last map under the soft mask instead, which does not draw edges where a mask ends. An
-  empty mask hides nothing: a black picture would still be like some entity.
+  averages the trunk's last map under the soft mask instead, which creates no edges at the border of a mask.
+  An empty mask hides nothing: a black picture would still be similar to some entity.
 * Eq. 9 joins the entities of both dates, but T has k of them. They are those with the largest similarity to
   either date, which are always among the k best of one date.
-* "Key" noun phrases of the training captions are candidates, and what makes one a key is not told: here it is
-  how often it stands there (``most_entities``, ``least_count``).
-* "Randomly selected entities", which Sec. 4.5 tells of without a row, are drawn from all candidates, the same
+* "Key" noun phrases of the training captions are candidates, without a definition of key: here it is their
+  frequency (``most_entities``, ``least_count``).
+* "Randomly selected entities", which Sec. 4.5 mentions without a row, are drawn from all candidates, the same
   ones for the same images (``retrieval = "random"``).
-* Table 4 without EPC keeps the instruction. Table 6 names its losses only: ``mse`` is the squared distance of
+* Table 4 without EPC keeps the instruction. Table 6 only names its losses: ``mse`` is the squared distance of
   sigma(A) and sigma(M), ``ce`` the cross-entropy of sigma(A) under sigma(M). Without FAC the weight of the
   loss ``attention`` is 0.
 """
@@ -40,7 +39,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.config import MOST_PARTS, ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig
 from rscc.errors import ConfigInvalid
 from rscc.models.davir_compact import CompactParts, Encoded, QFormerOutput
 from rscc.models.davir_instructblip import InstructBlipParts
@@ -50,7 +49,7 @@ from rscc.models.shared.decoder import Decoder
 from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityOptions, PhraseReader
 from rscc.models.shared.extraction import ChangeExtractor, Extraction, grid_shares
 from rscc.models.shared.retrieval import DATES
-from rscc.settings import check_choice
+from rscc.settings import build, check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.parsing import noun_phrases
@@ -60,7 +59,7 @@ LOSSES = ("kl", "mse", "ce")
 
 @dataclass(frozen=True, kw_only=True)
 class DavirOptions(EntityOptions):
-    """What only DAVIR knows (``model.options`` of a config).
+    """Options of DAVIR (``model.options`` of a config).
 
     The rows of Table 4 are: FAC alone, ``prompt`` false; EPC alone, the weight of the loss ``attention`` 0;
     neither, both of these.
@@ -112,18 +111,18 @@ class DavirOptions(EntityOptions):
 
     @property
     def retrieves(self) -> bool:
-        """Whether entities stand in the prompt."""
+        """Whether the prompt contains entities."""
         return self.prompt
 
     @property
     def extraction(self) -> Extraction:
-        """How changes are extracted."""
+        """Settings of the extraction (Eq. 2-3)."""
         return Extraction(self.delta, self.cell, self.eps, self.min_samples, self.iou)
 
 
 @dataclass(kw_only=True)
 class DavirFeatures(EntityFeatures):
-    """Adds what was compared.
+    """Adds the parts of a pair that the loss compares and the decoder reads.
 
     Attributes:
         soft_mask: Eq. 6, (B, h, w) in 0..1.
@@ -187,7 +186,7 @@ class Davir(EntityCaptioner):
     options: DavirOptions
 
     def build_decoder(self, config: ModelConfig) -> Decoder:
-        """Make the shared decoder, or take over the language model that came with the trunk.
+        """Make the shared decoder, or take the language model that came with the trunk.
 
         Raises:
             ConfigInvalid: the size ``instructblip`` on another trunk, or another size on that trunk.
@@ -230,14 +229,14 @@ class Davir(EntityCaptioner):
         return noun_phrases
 
     def project_entities(self, width: int) -> None:
-        """Make the compact size's layer from entity features to the width; the large one reads names."""
+        """Replace the compact size's layer from entity features to the width; the large size reads names."""
         if isinstance(self.parts, CompactParts):
             device = self.backbone.mean.device
             self.parts.entity_projection = nn.Linear(width, self.config.width, device=device)
 
     @torch.no_grad()
     def preparation_weights(self, extracted: Tensor) -> Tensor:
-        """The soft mask of Eq. 6, as retrieval sees it, on the trunk's grid."""
+        """Return the soft mask of Eq. 6 as retrieval uses it, on the trunk's grid."""
         soft = gaussian_blur(F.avg_pool2d(extracted, self.config.pool), self.options.blur)
         return F.interpolate(soft.unsqueeze(1), size=extracted.shape[1:], mode="nearest").squeeze(1)
 
@@ -260,7 +259,7 @@ class Davir(EntityCaptioner):
 
     @torch.no_grad()
     def soft_mask(self, pair: PairView) -> Tensor:
-        """Eq. 6: (B, h, w) in 0..1, from what was extracted, else from the images, else 0."""
+        """Eq. 6: (B, h, w) in 0..1, from ``pair.extracted``, else from the images, else 0."""
         share = pair.extracted
         self.extractor.to(pair.before.device)
         if share is None and pair.images is not None:
@@ -271,8 +270,6 @@ class Davir(EntityCaptioner):
             return torch.zeros(len(pair.before), *pair.grid, device=pair.before.device)
         if share.shape[1:] != pair.grid:
             share = F.adaptive_avg_pool2d(share.float(), pair.grid)
-        if pair.focus is not None:
-            share = share * pair.focus
         return gaussian_blur(share.float(), self.options.blur)
 
     def retrieve(self, pair: PairView, soft_mask: Tensor) -> Tensor:
@@ -284,7 +281,7 @@ class Davir(EntityCaptioner):
         return torch.maximum(before, after).topk(self.options.entities, dim=1).indices
 
     def _drawn(self, pair: PairView) -> Tensor:
-        """Numbers (B, k) of entities that no likeness has chosen; the maps but seed the draw."""
+        """Numbers (B, k) of random entities; the maps only seed the draw."""
         means = (pair.maps_before.float() + 2 * pair.maps_after.float()).mean((1, 2, 3))
         drawn = [
             torch.randperm(len(self.retriever.names), generator=torch.Generator().manual_seed(seed))
@@ -293,12 +290,12 @@ class Davir(EntityCaptioner):
         return torch.stack(drawn)[:, : self.options.entities].to(pair.before.device)
 
     def memory(self, features: DifferenceFeatures) -> Tensor:
-        """The Q-Former's answers and the prompt."""
+        """Return the Q-Former's answers and the prompt."""
         assert isinstance(features, DavirFeatures)
         return features.fused.memory
 
     def on_ground(self, features: DifferenceFeatures, attention: Tensor) -> Tensor:
-        """Where the answers looked, weighed by how much a word looked at each answer: (B, L, h * w)."""
+        """Attention of the answers to the patches, weighted by that of words to answers: (B, L, h * w)."""
         assert isinstance(features, DavirFeatures)
         return self.parts.on_ground(features.encoded, features.fused, attention)
 

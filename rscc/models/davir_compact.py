@@ -1,11 +1,11 @@
 """The compact size of DAVIR, not in the paper: its parts at the width of the other papers' models.
 
-In the place of InstructBLIP's ViT (Eq. 4-5) stands a small transformer on the trunk's tokens with a [CLS]
-token of its own; the trunk has none. In the place of its Q-Former (Eq. 11) stand learned queries that attend
-to themselves and the prompt, then to the patches, as there; here to those of both dates at once, each marked
-by a learned vector of its date, and queries and prompt share one feed-forward network. The prompt (Eq. 10) is
-one learned vector for the instruction, and for each entity its text features, mapped to the width. Queries
-and prompt are the memory of the shared decoder, which stands in the place of the language model.
+InstructBLIP's ViT (Eq. 4-5) is replaced by a small transformer on the trunk's tokens and a [CLS] token. Its
+Q-Former (Eq. 11) is replaced by learned queries that attend to themselves and the prompt, then to the
+patches, as there; here to those of both dates at once, each marked by a learned vector of its date, and
+queries and prompt share one feed-forward network. The prompt (Eq. 10) is one learned vector for the
+instruction, and for each entity its text features, mapped to the width. Queries and prompt are the memory of
+the shared decoder, which replaces the language model.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rscc.structures import PairView
 
 @dataclass(frozen=True)
 class Encoded:
-    """One pair in the size's own encoder (Eq. 4-5).
+    """Pairs after the encoder of either size (Eq. 4-5).
 
     Attributes:
         before, after: (B, 1 + h * w, D) tokens, [CLS] first.
         attention_before, attention_after: (B, h, w), attention of [CLS] to the patches in the last layer,
             mean over the heads; above 0, with a sum of 1 at most.
-        patches: (B, 2 h * w, D') of the shared width, what P(anything changed) is judged by.
+        patches: (B, 2 h * w, D') of the shared width, the input of P(anything changed).
     """
 
     before: Tensor
@@ -42,12 +42,12 @@ class Encoded:
 
 @dataclass(frozen=True)
 class QFormerOutput:
-    """What the Q-Former found, and what the decoder reads of it (Eq. 11).
+    """Output of the Q-Former (Eq. 11).
 
     Attributes:
         answers: (B, K, D) of the query tokens.
-        memory: (B, N, D): the answers and the prompt.
-        states: (B, Q, D), what the query tokens of the last layer asked the patches with; None when unknown.
+        memory: (B, N, D), the input of the decoder: the answers and the prompt.
+        states: (B, Q, D), the query tokens that attended to the patches in the last layer; None when unknown.
     """
 
     answers: Tensor
@@ -56,10 +56,10 @@ class QFormerOutput:
 
 
 def patches_to_compare(pair: PairView) -> Tensor:
-    """The projected patches of the first date and what the second adds to them: (B, 2 h * w, D').
+    """Return the projected patches of the first date and their change to the second: (B, 2 h * w, D').
 
-    P(anything changed) is no part of the paper. In either size its head sees these and neither prompt nor
-    entities: those are retrieved by likeness to words, and an offline retriever has seen the training pairs'.
+    P(anything changed) is not in the paper. In either size its head sees these, and neither prompt nor
+    entities, because an offline retriever has been fitted on the captions of the training pairs.
     """
     return torch.cat([pair.before, pair.after - pair.before], dim=1)
 
@@ -80,7 +80,7 @@ class EncoderLayer(nn.Module):
         return self.norms[1](x + self.drop(self.feed_forward(x)))
 
     def first_looks(self, x: Tensor) -> Tensor:
-        """Attention of the first token to the others, mean over the heads: (B, N - 1) float32."""
+        """Return the attention of the first token to the others, mean over the heads: (B, N - 1) float32."""
         keys, _ = self.attention.project(x)
         return self.attention.weights(x[:, :1], keys).mean(1)[:, 0, 1:]
 
@@ -111,9 +111,9 @@ class QueryLayer(AttentionLayer):
     """One layer of the Q-Former."""
 
     def forward(self, queries: Tensor, prompt: Tensor, patches: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Map queries (B, Q, D) and prompt (B, P, D) onwards, patches (B, M, D) being asked by the queries.
+        """Map queries (B, Q, D) and prompt (B, P, D) onwards; the queries attend to patches (B, M, D).
 
-        Returns the new queries and prompt, and the queries that the patches were asked with.
+        Returns the new queries and prompt, and the queries that attended to the patches.
         """
         count = queries.shape[1]
         both = torch.cat([queries, prompt], dim=1)
@@ -126,7 +126,7 @@ class QueryLayer(AttentionLayer):
 
 
 class QueryFormer(nn.Module):
-    """Learned queries that ask both dates' tokens in the light of the prompt."""
+    """Learned queries that attend to the tokens of both dates, conditioned on the prompt."""
 
     def __init__(self, *, queries: int, layers: int, width: int, heads: int, dropout: float):
         super().__init__()
@@ -137,11 +137,11 @@ class QueryFormer(nn.Module):
         )
 
     def patches(self, before: Tensor, after: Tensor) -> Tensor:
-        """What the queries attend to: the tokens of both dates, (B, M, D) each, marked: (B, 2 M, D)."""
+        """Return the tokens of both dates, (B, M, D) each, marked by their date: (B, 2 M, D)."""
         return torch.cat([before + self.dates[0], after + self.dates[1]], dim=1)
 
     def forward(self, before: Tensor, after: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the answers and the last layer's questions, both (B, Q, D)."""
+        """Return the answers and the last layer's attending queries, both (B, Q, D)."""
         patches = self.patches(before, after)
         x = asking = self.queries.expand(len(before), -1, -1)
         for layer in self.layers:
@@ -149,7 +149,7 @@ class QueryFormer(nn.Module):
         return x, asking
 
     def looks(self, asking: Tensor, before: Tensor, after: Tensor) -> Tensor:
-        """Attention of the last layer's questions, mean over the heads: (B, Q, 2 M), rows sum to 1."""
+        """Return the last layer's attention, mean over the heads: (B, Q, 2 M), rows sum to 1."""
         layer = self.layers[-1]
         assert isinstance(layer, QueryLayer)
         keys, _ = layer.cross_attention.project(self.patches(before, after))
@@ -157,7 +157,7 @@ class QueryFormer(nn.Module):
 
 
 class CompactParts(nn.Module):
-    """What the compact size has of its own.
+    """Encoder, prompt and Q-Former of the compact size.
 
     Attributes:
         entity_projection: from the entities' text features to the width; None without entities.
@@ -194,9 +194,9 @@ class CompactParts(nn.Module):
         return QFormerOutput(answers, torch.cat([answers, prompt], dim=1), asking)
 
     def on_ground(self, encoded: Encoded, fused: QFormerOutput, attention: Tensor) -> Tensor:
-        """Hand attention to the memory (B, L, N) on to where the answers looked: (B, L, h * w)."""
+        """Pass attention to the memory (B, L, N) on to the patches that the answers read: (B, L, h * w)."""
         assert fused.states is not None
         looks = self.query_former.looks(fused.states, encoded.before, encoded.after)
         before, after = looks.chunk(2, dim=2)
-        places = before[..., 1:] + after[..., 1:]  # without [CLS], which has no place
+        places = before[..., 1:] + after[..., 1:]  # without [CLS], which has no position
         return attention[..., : fused.answers.shape[1]].to(places.dtype) @ places

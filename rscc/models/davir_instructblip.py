@@ -1,6 +1,6 @@
-"""The large size of DAVIR, the paper's: the parts of :mod:`rscc.models.instructblip` as DAVIR asks them.
+"""The large size of DAVIR, the paper's, made of the parts of :mod:`rscc.models.instructblip`.
 
-The ViT is the trunk and the language model the decoder; here is what lies between them.
+The ViT is the trunk and the language model the decoder; this module connects them.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from rscc.structures import PairView
 
 
 class InstructBlipParts(nn.Module):
-    """What the large size has in the place of :class:`~rscc.models.davir_compact.CompactParts`."""
+    """Counterpart of :class:`~rscc.models.davir_compact.CompactParts` for the large size."""
 
     def __init__(self, *, fusion: InstructBlipFusion, decoder: LanguageModelDecoder, instruction: str):
-        """Take over the Q-Former; ``instruction`` is the [Prompt] of Eq. 10."""
+        """Use the Q-Former; ``instruction`` is the [Prompt] of Eq. 10."""
         super().__init__()
         self.fusion = fusion
         self.instruction = instruction
         self._decoder = [decoder]  # a list: the captioner registers it
 
     def encode(self, pair: PairView) -> Encoded:
-        """Eq. 4-5: what the trunk's maps carry."""
+        """Eq. 4-5, unpacked from the trunk's maps."""
         before, attention_before = unpack(pair.maps_before)
         after, attention_after = unpack(pair.maps_after)
         return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
@@ -34,7 +34,7 @@ class InstructBlipParts(nn.Module):
     def ask(
         self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]
     ) -> QFormerOutput:
-        """Eq. 10-11 from the entities' names, empty without them; their features are not read."""
+        """Eq. 10-11 from the entities' names, which may be empty; their features are not used."""
         prompts = [self.prompt(some) for some in names()]
         visual = self.fusion(encoded.before, encoded.after, prompts)
         return QFormerOutput(visual, self._decoder[0].prefix(visual, prompts))

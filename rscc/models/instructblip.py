@@ -1,17 +1,16 @@
 """The large size of DAVIR: InstructBLIP of transformers with LoRA by peft (Appendix B).
 
-Where the paper leaves a choice open:
+Choices where the paper is ambiguous:
 
 * "LoRA adapters with rank r = 4 to the QKV projections of EVA-ViT-G and Q-Former, and rank r = 8 for
   Vicuna-7B": the QKV projections are read as the target in all three. They are one fused layer in the ViT;
   query, key and value of self- and cross-attention in the Q-Former; q, k and v in Vicuna. The scale alpha is
-  not given: it is twice the rank, without dropout. "All other parameters remain frozen" holds for the query
-  tokens and the language projection too.
-* The shared Q-Former reads one date after the other, and the language model reads both answers in the order
-  of time. One pass over both dates' patches together would not do: cross-attention does not know the order of
-  what it attends to, so that before and after could be exchanged without any difference, and nothing that is
-  trained here could mark them.
-* The prompt goes to the Q-Former (Eq. 10) and, behind the images, to the language model (Eq. 11), as
+  not given: it is twice the rank, without dropout. "All other parameters remain frozen" is applied to the
+  query tokens and the language projection too.
+* The shared Q-Former reads one date after the other, and the language model reads both answers in temporal
+  order. One pass over the patches of both dates would not do: cross-attention ignores the order of its
+  inputs, so that before and after could be exchanged without effect.
+* The prompt goes to the Q-Former (Eq. 10) and, after the images, to the language model (Eq. 11), as
   InstructBLIP does with its instructions.
 * Images of another size are resized to the ViT's own (Sec. 4.2: 224 x 224).
 """
@@ -30,13 +29,13 @@ from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 from rscc.models.language_model_decoder import PROMPT_TOKENS
-from rscc.models.shared.backbone import Backbone
+from rscc.models.trunks.backbone import Backbone
 from rscc.text.encoders import padded_tokens
 from rscc.text.tokenizer import TokenizerVocabulary
 
 CLIP_MEAN = (122.7709383, 116.7460125, 104.09373615)
 CLIP_STD = (68.5005327, 66.6321579, 70.32316305)
-# While a hook is on a layer that all threads share.
+# Held while a hook is on a layer that all threads share.
 _HOOKED = threading.Lock()
 
 
@@ -59,11 +58,11 @@ class InstructBlipVision(Backbone):
     """The ViT as a trunk.
 
     It has one map, at its patches' stride, of 2 D + 1 channels: the patch tokens, the [CLS] token repeated
-    at every place, and the attention of [CLS] to the patch in the last layer. Thus all that DAVIR reads of
-    the ViT takes the way of the other trunks' maps; :func:`unpack` gives it back.
+    at every position, and the attention of [CLS] to the patch in the last layer. In this form the ViT's
+    outputs are handled like the maps of other trunks; :func:`unpack` reverses it.
 
     Attributes:
-        rest: what the model takes over besides the ViT; it is not registered here.
+        rest: the other parts of InstructBLIP; they are not registered here.
     """
 
     def __init__(self, vision_model: Any, rest: InstructBlipRest):
@@ -74,7 +73,7 @@ class InstructBlipVision(Backbone):
         self.vocabulary = rest.vocabulary
         self.size = int(vision_model.config.image_size)
         self.patch = int(vision_model.config.patch_size)
-        # Fused attention gives no weights; the last layer alone pays for having them.
+        # Fused attention returns no weights; only the last layer needs them.
         attention = vision_model.encoder.layers[-1].self_attn
         attention.config = copy.deepcopy(attention.config)
         attention.config._attn_implementation = "eager"
@@ -108,11 +107,6 @@ class InstructBlipVision(Backbone):
         """Map (B, 3, H, W) RGB in 0..255 to one map (B, 2 D + 1, h, w) in float32."""
         return [pack(*self.encode(images))]
 
-    def weigh(self, before: Tensor, after: Tensor, focus: Tensor) -> Tensor:
-        """See :meth:`Backbone.weigh`; [CLS] and its attention, which have no place, stay the later date's."""
-        width = after.shape[1] // 2
-        return torch.cat([super().weigh(before, after, focus)[:, :width], after[:, width:]], dim=1)
-
 
 def pack(tokens: Tensor, attention: Tensor) -> Tensor:
     """Put tokens (B, 1 + h * w, D) and attention (B, h, w) into one map (B, 2 D + 1, h, w)."""
@@ -141,7 +135,7 @@ class InstructBlipFusion(nn.Module):
         self.tokenizer = tokenizer
 
     def forward(self, before: Tensor, after: Tensor, prompts: Sequence[str]) -> Tensor:
-        """Ask both dates' tokens, each (B, 1 + N, D), the same prompts.
+        """Run the Q-Former on both dates' tokens, each (B, 1 + N, D), with the same prompts.
 
         Returns:
             (B, 2 K, D_lm), the K answers of the first date, then those of the second.
@@ -164,7 +158,7 @@ class InstructBlipFusion(nn.Module):
 
 @dataclass(frozen=True)
 class InstructBlipRest:
-    """What comes with the ViT.
+    """The parts of InstructBLIP besides the ViT.
 
     Attributes:
         fusion: Q-Former and projection.
@@ -180,17 +174,17 @@ class InstructBlipRest:
 def from_whole(
     whole: Any, *, tokenizer: Any, qformer_tokenizer: Any, ranks: LoraRanks | None = None
 ) -> InstructBlipVision:
-    """Freeze an ``InstructBlipForConditionalGeneration``, add the adapters, and take it apart.
+    """Freeze an ``InstructBlipForConditionalGeneration``, add the adapters, and split it into parts.
 
     Args:
         whole: the model; it is not usable as a whole afterwards.
         tokenizer, qformer_tokenizer: of transformers, for the language model and the Q-Former.
-        ranks: of the adapters; None are the paper's.
+        ranks: of the adapters; None for the paper's.
 
     Raises:
         ExtraNotInstalled: peft is not installed.
-        ConfigInvalid: the language model is no causal one with q, k and v projections, or its tokenizer
-            does not fit it.
+        ConfigInvalid: the language model is not causal with q, k and v projections, or its tokenizer does not
+            fit it.
     """
     ranks = ranks or LoraRanks()
     if not whole.config.use_decoder_only_language_model:
@@ -219,7 +213,7 @@ def from_whole(
 
 
 def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int, scale: int) -> None:
-    """Give the linear layers of these names LoRA adapters, in float32, the only ones to be trained.
+    """Add LoRA adapters in float32 to the linear layers of these names; only they are trained.
 
     Raises:
         ExtraNotInstalled: peft is not installed.
@@ -241,7 +235,7 @@ def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int, scale: i
 
 
 def keep_adapters_only(part: nn.Module) -> None:
-    """Leave frozen parameters out of ``state_dict`` and do not miss them when one is loaded.
+    """Leave frozen parameters out of ``state_dict``, and do not require them when one is loaded.
 
     They are billions, never change, and come from the folder or hub that the model was built from.
     """
@@ -269,7 +263,7 @@ def load_instructblip(
 
     Args:
         name: folder, or owner/name.
-        download: let transformers fetch what is not on this machine.
+        download: let transformers download missing files.
         dtype: of the frozen weights.
 
     Raises:

@@ -1,10 +1,10 @@
-"""A causal language model of transformers in the place of the shared caption decoder (DAVIR, Eq. 11).
+"""A causal language model of transformers that replaces the shared caption decoder (DAVIR, Eq. 11).
 
-The memory is a prefix of embeddings in the model's own width: what the Q-Former gave, then the prompt, which
-begins with the begin token. The caption follows it directly, as in the language model's own training: the
-begin token that search and losses put before a caption stands for the prefix and is not fed a second time.
+The memory is a prefix of embeddings in the model's own width: the output of the Q-Former, then the prompt,
+which begins with the begin token. The caption follows directly, as in the language model's own training: the
+begin token that search and losses put before a caption represents the prefix and is not fed a second time.
 
-Rows of zeros in the memory are padding. They may stand anywhere, get no attention and count for no position.
+Rows of zeros in the memory are padding. They may be anywhere, get no attention and count for no position.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class LanguageModelCache:
     Attributes:
         past: keys and values of all layers, as transformers stores them.
         mask: (B, N + words), 0 at padding.
-        position: (B,), place of the next word, padding not counted.
-        logits: (B, V) of the first word, known once the prefix is read; None when it is taken.
+        position: (B,), position of the next word, padding not counted.
+        logits: (B, V) of the first word, known once the prefix is read; None after they are used.
     """
 
     past: Any
@@ -62,9 +62,9 @@ class LanguageModelDecoder(Decoder):
         self.width = int(language_model.get_input_embeddings().weight.shape[1])
 
     def prefix(self, visual: Tensor, prompts: Sequence[str]) -> Tensor:
-        """Put prompts behind visual embeddings (B, K, D): (B, N, D), the shorter ones filled up with zeros.
+        """Append prompts to visual embeddings (B, K, D): (B, N, D), the shorter ones padded with zeros.
 
-        A prompt longer than :data:`PROMPT_TOKENS` loses its end.
+        Prompts are truncated to :data:`PROMPT_TOKENS`.
         """
         ids = [self.vocabulary.prompt(prompt, PROMPT_TOKENS) for prompt in prompts]
         longest = max(map(len, ids))
@@ -78,13 +78,13 @@ class LanguageModelDecoder(Decoder):
         """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D).
 
         The model has no cross-attention: ``words`` of the output are the words' embeddings (the prefix's last
-        one in the place of the begin token), and ``attended`` is ``hidden``.
+        one instead of the begin token), and ``attended`` is ``hidden``.
         """
         length = memory.shape[1]
         mask = _real_rows(memory)
         embedded = self._embed(tokens[:, 1:])
         inputs = torch.cat([memory.to(embedded.dtype), embedded], dim=1)
-        # Padding behind a caption lies in the future of every word that is learned from: no mask needed.
+        # Padding after a caption is in the future of every word that is learned from: no mask is needed.
         mask = torch.cat([mask, mask.new_ones(tokens.shape[0], tokens.shape[1] - 1)], dim=1)
         states = self._run(inputs, mask, _positions(mask))
         hidden = torch.cat([_at_last(states[:, :length], mask[:, :length]), states[:, length:]], dim=1)
@@ -92,7 +92,7 @@ class LanguageModelDecoder(Decoder):
         return DecoderOutput(logits=self._logits(hidden), hidden=hidden, words=words, attended=hidden)
 
     def start(self, memory: Tensor) -> LanguageModelCache:
-        """Read the prefix once; the result is handed to :meth:`step`."""
+        """Read the prefix once; the result is passed to :meth:`step`."""
         from transformers import DynamicCache
 
         mask = _real_rows(memory)
@@ -127,7 +127,7 @@ class LanguageModelDecoder(Decoder):
         return output.last_hidden_state
 
     def _logits(self, states: Tensor) -> Tensor:
-        """Logits of the tokens that the vocabulary knows; a model's table may be longer, filled up."""
+        """Logits of the tokens in the vocabulary; a model's table may be padded beyond it."""
         return self.language_model.get_output_embeddings()(states)[..., : len(self.vocabulary)]
 
 
@@ -137,11 +137,11 @@ def _real_rows(memory: Tensor) -> Tensor:
 
 
 def _positions(mask: Tensor) -> Tensor:
-    """Places that do not count padding, (B, N); padding itself is at 0."""
+    """Positions that do not count padding, (B, N); padding itself is at 0."""
     return (mask.cumsum(1) - 1).clamp(min=0)
 
 
 def _at_last(states: Tensor, mask: Tensor) -> Tensor:
-    """(B, 1, D) of (B, N, D) at each row's last place that is no padding."""
+    """(B, 1, D) of (B, N, D) at each row's last position that is not padding."""
     places = torch.arange(mask.shape[1], device=mask.device) * mask
     return states.gather(1, places.amax(1).view(-1, 1, 1).expand(-1, 1, states.shape[2]))

@@ -1,69 +1,72 @@
 """RDD+ACR: region-aware difference distilling with attribute-guided contrastive regularization.
 
-Li et al., AAAI 2025; equation numbers are the paper's. Where the paper leaves a choice open:
+Li et al., AAAI 2025; equation numbers are the paper's. Choices where the paper is ambiguous:
 
-* Eq. 5 joins the two enriched differences along the channels and maps them back to the model width, so
-  that F_c has one token per position, as the final R^(HW x C) of the paper asks for.
-* Eq. 2 prints before minus after and calls it what is new in the second image: as printed. What reads it
-  has learnt weights, to which the sign is all the same.
-* Eq. 6-8 and 9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al., and
-  the fully connected layer of Eq. 8 is their two, four times as wide between, with GELU.
-* The number N of distilling steps and the temperature are not given; the config has them.
-* Eq. 9 joins three scales: their tokens stand one behind the other here, the only joint of scales of
+* Eq. 5 concatenates the two enriched differences along the channels and maps them back to the model width, so
+  that F_c has one token per position, as the R^(HW x C) of the paper requires.
+* Eq. 2 prints before minus after and calls it what is new in the second image: as printed. The sign does not
+  matter to the learnt weights that read it.
+* Eq. 6-9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al., and the
+  fully connected layer of Eq. 8 is their two, four times as wide between, with GELU.
+* The number N of distilling steps and the temperature are not given; the config sets them.
+* Eq. 9 joins three scales: their tokens are concatenated in sequence here, the only way to join scales of
   different lengths. The decoder's memory is printed as R^(HW x C) before Eq. 14: ``memory = "positions"``, as
   in the paper's configs, keeps the HW tokens of the positions, which have attended to the regions. ``"all"``,
-  the default, for so the shipped models were trained, keeps all HW + k_o + k_a: the decoder may look at the
+  the default and the setting of the shipped models, keeps all HW + k_o + k_a: the decoder may attend to the
   regional differences themselves.
-* The text encoder is CLIP's, of a size that is not given. Where its weights are not at hand, MiniLM stands
-  in: ``train.text_encoder`` of a config, or ``--text-encoder``.
-* "Manually designed" prompts of Table 6 are not given: ours stand in the configs, for what the images show.
-* Table 4 does not say what becomes of Eq. 9 where regional differences are left out: the fusion stays and
-  sees what there is, in "GDE" the coarse difference alone. "V&N" distils both from the coarse difference.
-  "Direct-sub" hands Eq. 2 to the decoder as it is.
+* The text encoder is CLIP's, of a size that is not given. Where its weights are not available, MiniLM
+  replaces it: ``train.text_encoder`` of a config, or ``--text-encoder``.
+* Learnable prompts are described as 4 tokens before the segments, citing both CoOp and its conditional form;
+  here they are CoOp's: one set of vectors for nouns and one for verbs.
+* The "manually designed" prompts of Table 6 are not given: the configs contain ours, for their images.
+* Table 4 does not say what happens to Eq. 9 without regional differences: the fusion stays and sees what
+  there is, in "GDE" the coarse difference alone. "V&N" distils both from the coarse difference. "Direct-sub"
+  passes Eq. 2 to the decoder unchanged.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from rscc.config import MOST_PARTS, ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig
 from rscc.errors import ConfigInvalid
-from rscc.models.shared.attributes import AttributeTokens
 from rscc.models.shared.blocks import Attention, AttentionLayer, feed_forward
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import info_nce
-from rscc.settings import check_choice
+from rscc.settings import build, check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
-from rscc.text.encoders import TextEncoder
+from rscc.text.encoders import TextEncoder, insert_prompt
 from rscc.text.parsing import NOUN_TEMPLATE, PROMPTS, VERB_TEMPLATE
 
+PROMPT_TOKENS = 4
 # Table 4: which regional differences are distilled, in this order; "V&N" both at once.
 ATTRIBUTES = ("direct-sub", "none", "N", "V", "V&N", "V+N", "N+V")
 
 
 @dataclass(frozen=True)
 class RddOptions:
-    """What only RDD+ACR knows (``model.options`` of a config).
+    """Options of RDD+ACR (``model.options`` of a config).
 
     Attributes:
         attributes: regional differences on top of the global one, a row of Table 4: ``direct-sub`` (Eq. 2
             alone), ``none`` (GDE alone), ``N`` objects, ``V`` actions, ``V&N`` both from the coarse
-            difference, ``V+N`` objects from actions, ``N+V`` actions from objects (the paper's model). What
-            is left out has no parameters, and its alignment loss is no term of the model.
+            difference, ``V+N`` objects from actions, ``N+V`` actions from objects (the paper's model).
+            Omitted differences have no parameters, and the model has no loss term for them.
         object_vectors: learnable object vectors (Figure 4: 32).
         action_vectors: learnable action vectors (Figure 4: 5 CLEVR-Change, 10 LEVIR-CC, 10 Spot-the-Diff).
-        distilling_steps: N, how often one distilling block with the same weights is applied.
+        distilling_steps: N, how many times one distilling block is applied, with the same weights.
         memory: what the decoder reads of Eq. 9: ``positions`` (HW tokens, as printed) or ``all``.
         prompt: ``none``, ``fixed`` or ``learnable`` (Table 6).
-        noun_template: the ``fixed`` prompt before the nouns; ``verb_template`` is that before the verbs. The
-            defaults speak of pictures from above: the configs of other data have their own.
+        noun_template, verb_template: the ``fixed`` prompts before nouns and verbs. The defaults describe
+            aerial images: the configs of other data have their own.
         temperature: tau of Eq. 11-12.
-        same_words_are_negatives: True as in the paper; False leaves pairs with equal segments out of the
-            negatives, which matters where half of the captions say that nothing changed.
+        same_words_are_negatives: True as in the paper; False excludes pairs with equal segments from the
+            negatives, which matters where half of the captions state that nothing changed.
     """
 
     attributes: str = "N+V"
@@ -90,7 +93,7 @@ class RddOptions:
 
 @dataclass
 class RddFeatures(DifferenceFeatures):
-    """Adds the pooled regional differences F_object and F_action of Eq. 10, each (B, D) or left out."""
+    """Adds the pooled regional differences F_object and F_action of Eq. 10, each (B, D) or None."""
 
     objects: Tensor | None = None
     actions: Tensor | None = None
@@ -108,7 +111,7 @@ class DistillingBlock(AttentionLayer):
 
 
 class Distilling(nn.Module):
-    """Learnable vectors, Gaussian at the start, distilled N times by one block (shared weights)."""
+    """Learnable vectors, initially Gaussian, distilled N times by one block (shared weights)."""
 
     def __init__(self, *, vectors: int, steps: int, width: int, heads: int, dropout: float):
         super().__init__()
@@ -122,6 +125,67 @@ class Distilling(nn.Module):
         for _ in range(self.steps):
             vectors, source = self.block(vectors, source)
         return vectors
+
+
+class AttributeTokens(nn.Module):
+    """Attribute-guided tokens: maps the joined noun (or verb) segments of B captions to (B, width).
+
+    The text encoder is frozen and may be shared, so it is not part of the module's parameters or saved
+    weights; it follows the adapter's device. Without learnable prompts the vector of a text never changes and
+    is computed once.
+
+    Attributes:
+        prompt: one of :data:`~rscc.text.parsing.PROMPTS`.
+        prompt_vectors: (4, D) parameter, None unless ``learnable``.
+        adapter: three fully connected layers.
+    """
+
+    def __init__(self, *, encoder: TextEncoder, width: int, prompt: str = "learnable", template: str = ""):
+        """Build the module; ``template`` precedes the segments when ``prompt`` is ``fixed``."""
+        super().__init__()
+        self.prompt, self.template = prompt, template
+        # A tuple hides the encoder from nn.Module, which keeps its frozen weights out of checkpoints.
+        self._encoder = (encoder,)
+        self.prompt_vectors: nn.Parameter | None = None
+        if prompt == "learnable":
+            self.prompt_vectors = nn.Parameter(0.02 * torch.randn(PROMPT_TOKENS, encoder.token_width))
+        self.adapter = nn.Sequential(
+            nn.Linear(encoder.width, width),
+            nn.ReLU(),
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Linear(width, width),
+        )
+        self._vectors: dict[str, Tensor] = {}
+
+    @property
+    def encoder(self) -> TextEncoder:
+        """The frozen text encoder."""
+        return self._encoder[0]
+
+    def forward(self, texts: Sequence[str]) -> Tensor:
+        """Return one token per text, (B, width); equal texts are encoded once."""
+        device = next(self.adapter.parameters()).device
+        if self.encoder.device != device:
+            self.encoder.to(device)
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        if self.prompt_vectors is not None:
+            words = self.encoder.embed_tokens(list(numbers), room=PROMPT_TOKENS)
+            vectors = self.encoder.encode_embeddings(*insert_prompt(*words, self.prompt_vectors))
+        else:
+            vectors = self._remembered(list(numbers), device)
+        tokens = self.adapter(vectors)  # (unique, width)
+        return tokens[torch.tensor([numbers[text] for text in texts], device=device)]
+
+    def _remembered(self, texts: list[str], device: torch.device) -> Tensor:
+        new = [text for text in texts if text not in self._vectors]
+        if new:
+            prompted = [f"{self.template} {text}".strip() for text in new] if self.prompt == "fixed" else new
+            # Stored vectors must be usable in a later training step, whatever the mode of this call.
+            with torch.inference_mode(False), torch.no_grad(), torch.autocast(device.type, enabled=False):
+                vectors = self.encoder.encode(prompted).float()
+            self._vectors.update(zip(new, vectors.cpu().unbind(), strict=True))
+        return torch.stack([self._vectors[text] for text in texts]).to(device)
 
 
 class Rdd(ChangeCaptioner):

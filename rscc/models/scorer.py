@@ -1,39 +1,39 @@
 """SCORER+CBR: self-supervised cross-view representation reconstruction with cross-modal backward reasoning.
 
 Tu et al., ICCV 2023; equation numbers are the paper's. The formulas of Eq. 2-7 and 9-13 were not legible in
-the text at hand: they are rebuilt from the sentences around them. Where those leave a choice open:
+our copy: they are rebuilt from the sentences around them. Choices where the paper is ambiguous:
 
-* Eq. 2 compares tokens by the dot product, and similarity is the mean of both directions' mean maxima.
-* Eq. 3 projects queries and keys once, cuts both into subspaces and takes the mean over the heads. The
-  projections are the matching's own; the views and the backward reasoning have one matching each.
-* Eq. 4 aligns the representations of Eq. 1, before any reconstruction. The text gives no temperature.
-* Eq. 5-6 use one attention and one LayerNorm for both dates; further layers repeat them with own weights.
-* Eq. 9 averages over the words that are learned from, padding left out; "before" is that of Eq. 1, and the
+* Eq. 2 compares tokens by the dot product; the similarity is the mean of both directions' mean maxima.
+* Eq. 3 projects queries and keys once, splits both into subspaces and averages over the heads. The
+  projections belong to the matching; the views and the backward reasoning have one matching each.
+* Eq. 4 aligns the representations of Eq. 1, before any reconstruction. The paper gives no temperature.
+* Eq. 5-6 use one attention and one LayerNorm for both dates; further layers repeat them with their own
+  weights.
+* Eq. 9 averages over the words that are learned from, without padding; "before" is that of Eq. 1, and the
   fully connected layer has no activation. Eq. 10 is an attention without residual or LayerNorm.
-* Figure 3 compares images by max- or mean-pooled features in the place of the matching. Here those are the
-  features that would be matched, unprojected, compared by the dot product, in Eq. 4 and in Eq. 11.
+* Figure 3 compares images by max- or mean-pooled features instead of the matching. Here those are the
+  unprojected features, compared by the dot product, in Eq. 4 and in Eq. 11.
 * Eq. 12 is not legible either: the shared caption loss is a mean over the words.
 * The baseline of Tables 6, 7 and 10-12 subtracts the images; here each date is subtracted from the other
-  in the place of Eq. 5-6, and Eq. 7 stays.
+  instead of Eq. 5-6, and Eq. 7 stays.
 
-The authors' released code does some of it otherwise; ``follow = "code"`` does so too:
+The authors' released code differs in these points, which ``follow = "code"`` reproduces:
 
+* Eq. 1, 8, 12 and the batches: see :mod:`rscc.models.shared.released_code`, with coordinates; positions start
+  from N(0, 1).
 * Eq. 2-3: similarities are summed over the heads before the largest is taken.
-* Eq. 4: what is aligned are the inputs of the last layer of Eq. 5, by the queries and keys of that layer's
-  attention. A learnt factor exp(s), which starts at e and ends at 100, stands in the place of 1 / tau.
-* Eq. 5: the attention has no output projection.
+* Eq. 4 aligns the inputs of the last layer of Eq. 5, by the queries and keys of that layer's attention. A
+  learnt factor exp(s), which starts at e and ends at 100, replaces 1 / tau.
+* Eq. 5: the attention has no output projection, dropout is on its weights; every LayerNorm has an epsilon of
+  1e-6.
 * Eq. 7 has dropout before the ReLU.
-* Eq. 9: the mean is over all places that a sentence may have, empty ones count as zeros. How many these are,
-  ``model.max_words`` says.
-* Eq. 11: the second direction has the first one's similarities, transposed; the factor is e.
-* Backward reasoning is left out of the optimiser: it teaches the rest by the weights that it began with.
-
-Not switched, for they are of all five models here: two more channels with the coordinates of a position
-(Eq. 1); of the decoder (Eq. 8) fixed positions of the words, a LayerNorm behind their embedding, a narrower
-feed-forward network whose residual is its own hidden layer, and the weights to begin with; dropout on the
-weights of attention instead of its output, cubic resizing of images; the caption loss is a mean over all
-words of a batch, and changed and unchanged pairs have batches of their own in it and in Eq. 4 and 11. Nor are
-the place of the end of a sentence in Eq. 9, and a linear layer after Eq. 10, which no one trains there.
+* Eq. 8: a LayerNorm follows the word embedding; no attention has an output projection; the feed-forward
+  network is as narrow as the model, and its residual is its own hidden layer. Weights start from N(0, 0.02).
+* Eq. 9: the mean is over ``model.max_words`` positions, with that of the end token; empty ones count as
+  zeros.
+* Eq. 10 has a linear layer after the attention, and no dropout.
+* Eq. 11: the second direction uses the first one's similarities, transposed; the factor is e.
+* Backward reasoning is left out of the optimiser: it teaches the rest with its initial weights.
 """
 
 from __future__ import annotations
@@ -46,18 +46,26 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from rscc.config import MOST_PARTS, ModelConfig, build, check_follow
+from rscc.config import MOST_PARTS, ModelConfig, check_follow
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention, CrossImageLayer
-from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import masked_mean, matrix_info_nce
-from rscc.settings import check_choice
+from rscc.models.shared.released_code import (
+    ReleasedCaptioner,
+    ReleasedDecoder,
+    ReleasedLayer,
+    start_attention,
+)
+from rscc.settings import build, check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 
 MOST_FACTOR = 100.0
-"""Of similarities in the released code."""
+"""Largest factor exp(s) of similarities in the released code."""
+EPSILON = 1e-6
+"""Of every LayerNorm in the released code."""
 
 POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"mean": lambda x: x.mean(1), "max": lambda x: x.amax(1)}
 """Images (B, N, D) to one vector each, (B, D) (Figure 3)."""
@@ -65,23 +73,23 @@ POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"mean": lambda x: x.mean(1), 
 
 @dataclass
 class ScorerFeatures(DifferenceFeatures):
-    """Differences, and what the last layer of Eq. 5 got of both dates, each (B, HW, D)."""
+    """Adds ``matched``: the inputs of the last layer of Eq. 5 for both dates, each (B, HW, D)."""
 
     matched: tuple[Tensor, Tensor] = field(kw_only=True)
 
 
 @dataclass(frozen=True)
 class ScorerOptions:
-    """What only SCORER+CBR knows (``model.options`` of a config).
+    """Options of SCORER+CBR (``model.options`` of a config).
 
     Attributes:
         layers: of Eq. 5-6 (Sec. 4.5: 2 CLEVR-Change, 1 CLEVR-DC, 3 Spot-the-Diff, 2 Image Editing Request).
         matching_heads: of Eq. 3 (Figure 4: 8); 1 is the matching without heads of Figure 3.
-        matching: ``tokens`` (Eq. 2-3), or ``mean`` or ``max``, the poolings of Figure 3, which have no heads.
+        matching: ``tokens`` (Eq. 2-3), or a pooling of Figure 3, ``mean`` or ``max``, which has no heads.
         temperature: tau of Eq. 4 and 11.
         difference: ``reconstruction``, or ``subtraction`` for the baseline of Table 6.
-        follow: ``paper`` or, where the authors' released code does something else, ``code``; the latter has
-            neither matching heads nor a temperature of its own.
+        follow: ``paper``, or ``code`` for the authors' released code, which has neither matching heads nor a
+            temperature.
     """
 
     layers: int = 2
@@ -98,7 +106,7 @@ class ScorerOptions:
                 f"model.options: layers and heads must be 1 to {MOST_PARTS}, the temperature above 0"
             )
         check_choice("model.options.difference", self.difference, ("reconstruction", "subtraction"), " or ")
-        check_follow(self.follow, self.difference)
+        check_follow(self.follow, self.difference, "code")
         if self.matching not in ("tokens", *POOLINGS):
             raise ConfigInvalid(f"model.options.matching is {self.matching!r}; use tokens, mean or max")
         if self.follow == "code" and self.matching != "tokens":
@@ -117,21 +125,21 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
     """
     similarity = queries.flatten(0, 1) @ keys.flatten(0, 1).T
     similarity = similarity.view(*queries.shape[:2], *keys.shape[:2])  # (B, N, C, M)
-    # max keeps the places of the maxima for the backward pass; amax would keep all the similarities.
+    # max stores the indices of the maxima for the backward pass; amax would store all similarities.
     to_keys = similarity.max(dim=3).values.float().mean(1)
     to_queries = similarity.max(dim=1).values.float().mean(2)
     return (to_keys + to_queries) / 2
 
 
 class Matching(nn.Module, ABC):
-    """How alike images are."""
+    """Similarity of images."""
 
     @abstractmethod
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Map tokens of two kinds of images, (B, N, D) and (C, M, D), to similarities (B, C)."""
 
     def contrast(self, one: Tensor, other: Tensor, *, temperature: float) -> Tensor:
-        """InfoNCE of both directions over a batch (Eq. 4, 11): images k, both (B, N, D), belong together."""
+        """InfoNCE of both directions over a batch (Eq. 4, 11); images k of both (B, N, D) are positives."""
         return matrix_info_nce(self(one, other), self(other, one), temperature=temperature)
 
 
@@ -152,7 +160,7 @@ class TokenMatching(Matching):
 
 
 class PooledMatching(Matching):
-    """Dot products of images pooled to one vector each, in the place of Eq. 2-3 (Figure 3)."""
+    """Dot products of images pooled to one vector each, instead of Eq. 2-3 (Figure 3)."""
 
     def __init__(self, *, pooling: str):
         super().__init__()
@@ -164,47 +172,104 @@ class PooledMatching(Matching):
 
 
 class BackwardReasoning(nn.Module):
-    """CBR: what the second date should look like, from the first and the sentence (Eq. 9-10)."""
+    """CBR: predicts the second date from the first and the sentence (Eq. 9-10)."""
 
-    def __init__(self, *, width: int, heads: int, matching: Matching, dropout: float):
+    def __init__(
+        self, *, width: int, heads: int, matching: Matching, dropout: float = 0.0, finish: bool = False
+    ):
         super().__init__()
         self.fuse = nn.Linear(2 * width, width)
         self.attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.finish = nn.Linear(width, width) if finish else nn.Identity()
         self.matching = matching
 
     def forward(self, before: Tensor, sentence: Tensor) -> Tensor:
         """Map the image (B, N, D) and the mean word of its sentence (B, D) to a hallucination (B, N, D)."""
         everywhere = sentence.unsqueeze(1).expand_as(before)
         hallucination = self.fuse(torch.cat([before, everywhere], dim=-1))  # Eq. 9
-        return self.attention(hallucination, hallucination)  # Eq. 10
+        return self.finish(self.attention(hallucination, hallucination))  # Eq. 10
 
 
-class Scorer(ChangeCaptioner):
-    """SCORER+CBR on the shared trunk and decoder; its words teach through the decoder, no text encoder."""
+class CodeDecoderLayer(ReleasedLayer):
+    """Decoder layer of the released code (Eq. 8)."""
+
+    def __init__(self, *, width: int, heads: int, dropout: float):
+        nn.Module.__init__(self)  # other parts of the same names
+        self.self_attention = _code_attention(width, heads, dropout)
+        self.cross_attention = _code_attention(width, heads, dropout)
+        self.widen = nn.Linear(width, width)
+        self.feed_forward = nn.Sequential(nn.Linear(width, width), nn.Dropout(dropout))
+        self.norms = nn.ModuleList(nn.LayerNorm(width, eps=EPSILON) for _ in range(3))
+
+    def feed(self, x: Tensor) -> Tensor:
+        """See :meth:`DecoderLayer.feed`; the residual is the hidden layer."""
+        hidden = F.gelu(self.widen(x))
+        return self.norms[2](hidden + self.feed_forward(hidden))
+
+
+def _code_attention(width: int, heads: int, dropout: float) -> Attention:
+    return Attention(width=width, heads=heads, weight_dropout=dropout, project_out=False)
+
+
+class Scorer(ReleasedCaptioner):
+    """SCORER+CBR on the shared trunk and decoder; it needs no text encoder."""
 
     auxiliary_terms = ("view", "backward")
 
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
-        """The parts that only this paper has; the ``text_encoder`` is not used."""
+        """Build the parts of Eq. 2-10; the ``text_encoder`` is not used."""
         self.options = build(ScorerOptions, config.options, "model.options")
-        self.places = config.max_words - 1  # of the longest sentence, begin left out
+        if self.follows_code(config):
+            self._build_by_code(config)
+            return
         width, heads, dropout = config.width, config.heads, config.dropout
-        by_code = self.options.follow == "code"
         layers = self.options.layers if self.options.difference == "reconstruction" else 0
         self.reconstruction = nn.ModuleList(
-            CrossImageLayer(width=width, heads=heads, dropout=dropout, project_out=not by_code)
+            CrossImageLayer(
+                attention=Attention(width=width, heads=heads, dropout=dropout), norm=nn.LayerNorm(width)
+            )
             for _ in range(layers)
         )
         self.join = nn.Linear(2 * width, width)
-        self.drop = nn.Dropout(dropout if by_code else 0.0)
+        self.drop = nn.Dropout(0.0)
+        self.matching = self._make_matching(width)
         self.reasoning = BackwardReasoning(
             width=width, heads=heads, matching=self._make_matching(width), dropout=dropout
         )
-        if by_code:
-            self.exponent = nn.Parameter(torch.ones(()))
-            self.reasoning.requires_grad_(False)
-        else:
-            self.matching = self._make_matching(width)
+
+    def _build_by_code(self, config: ModelConfig) -> None:
+        width, heads, dropout = config.width, config.heads, config.dropout
+        self.build_released_tokens(config, coordinates=True)
+        self.reconstruction = nn.ModuleList(
+            CrossImageLayer(
+                attention=_code_attention(width, heads, dropout), norm=nn.LayerNorm(width, eps=EPSILON)
+            )
+            for _ in range(self.options.layers)
+        )
+        self.join = nn.Linear(2 * width, width)
+        self.drop = nn.Dropout(dropout)
+        self.exponent = nn.Parameter(torch.ones(()))
+        self.reasoning = BackwardReasoning(
+            width=width, heads=heads, matching=self._make_matching(width), finish=True
+        )
+        start_attention(self.reasoning.attention)
+        self.reasoning.requires_grad_(False)
+
+    def build_released_decoder(self, config: ModelConfig) -> ReleasedDecoder:
+        """Make the decoder of the released code (Eq. 8)."""
+        decoder = ReleasedDecoder(
+            config=config,
+            vocabulary_size=len(self.vocabulary),
+            pad=self.vocabulary.pad,
+            layer=CodeDecoderLayer,
+            finish=nn.Sequential(nn.Dropout(config.dropout), nn.LayerNorm(config.width, eps=EPSILON)),
+        )
+        for part in decoder.modules():
+            if isinstance(part, nn.Linear | nn.Embedding):
+                nn.init.normal_(part.weight, std=0.02)
+            if isinstance(part, nn.Linear):
+                nn.init.zeros_(part.bias)
+        return decoder
 
     def _make_matching(self, width: int) -> Matching:
         if self.options.matching != "tokens":
@@ -232,9 +297,10 @@ class Scorer(ChangeCaptioner):
     ) -> dict[str, Tensor]:
         """Eq. 4 (view) and Eq. 9-11 (backward)."""
         assert batch.tokens is not None, "decoded from them"
-        learned = batch.tokens[:, 1:] != self.vocabulary.pad
         if self.options.follow == "code":
-            return self._losses_by_code(features, decoded.hidden, learned)
+            known = self.decoder_input(batch.tokens) != self.vocabulary.pad
+            return self._losses_by_code(features, decoded.hidden, known)
+        learned = batch.tokens[:, 1:] != self.vocabulary.pad
         before, after, tau = features.pair.before, features.pair.after, self.options.temperature
         hallucination = self.reasoning(before, masked_mean(decoded.hidden, learned))
         return {
@@ -243,7 +309,7 @@ class Scorer(ChangeCaptioner):
         }
 
     def _losses_by_code(
-        self, features: DifferenceFeatures, hidden: Tensor, learned: Tensor
+        self, features: DifferenceFeatures, hidden: Tensor, known: Tensor
     ) -> dict[str, Tensor]:
         assert isinstance(features, ScorerFeatures)
         attention = cast(CrossImageLayer, self.reconstruction[-1]).attention
@@ -251,7 +317,7 @@ class Scorer(ChangeCaptioner):
         forth = token_matching(attention.query(one), attention.key(other))
         back = token_matching(attention.query(other), attention.key(one))
         factor = self.exponent.exp().clamp(max=MOST_FACTOR)
-        sentence = (hidden * learned.unsqueeze(-1)).sum(1) / self.places
+        sentence = (hidden * known.unsqueeze(-1)).mean(1)
         hallucination = self.reasoning(features.pair.before, sentence)
         expected = math.e * self.reasoning.matching(hallucination, features.pair.after)
         return {

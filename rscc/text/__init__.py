@@ -1,1 +1,1 @@
-"""Words: vocabularies, parsing, object classes, rewards, and captions told backwards."""
+"""Sentences from facts, vocabularies, parsing, object classes, and reversed captions."""

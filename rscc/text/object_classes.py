@@ -1,10 +1,9 @@
-"""Object classes of the nouns in captions of overhead scenes: what no reference names, and kinds of change.
+"""Object classes of the nouns in captions of overhead scenes: hallucinated objects and kinds of change.
 
-A class is made of words that people who write such captions use for the same thing seen from above. A word
-that may mean several things stands in several classes ("construction", "track", "plants"): such a word is
-wrong only where the references name none of its classes. Modifiers count as well: "villa area" names
-buildings. Words that the parser takes for nouns, but which name a place in the picture, an amount, a shape, a
-material or the scene itself, name nothing.
+A class contains words that people use for the same thing seen from above. An ambiguous word is in several
+classes ("construction", "track", "plants"): it is a hallucination only where the references name none of
+them. Modifiers count as well: "villa area" names buildings. Nouns for a location in the picture, an amount, a
+shape, a material or the scene itself name nothing.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ OBJECT_CLASSES: Mapping[str, str] = {
     "tank": "tank, storage tank, oil tank, container",
     "wharf": "wharf, dock, shore, bank",
 }
-"""Class to the singulars of its words; two words are looked for before one ("car park" is no park)."""
+"""Singular words of each class; two words are looked up before one ("car park" is not a park)."""
 
 KINDS: Mapping[str, tuple[str, ...]] = {
     "building": ("building", "construction site"),
     "road": ("road",),
     "vegetation": ("trees", "grass", "farmland"),
 }
-"""Kind of change to the object classes that it is about; all others make up :data:`OTHER_KIND`."""
+"""Object classes of each kind of change; the others form :data:`OTHER_KIND`."""
 
 OTHER_KIND = "other"
 
@@ -72,35 +71,35 @@ def _classes_of_words() -> dict[str, tuple[str, ...]]:
 
 
 def singulars(noun: str) -> list[str]:
-    """Return the forms under which a noun may stand on a list: itself, and what it is the plural of."""
+    """Return a noun and its possible singulars."""
     ends = (("ies", "y"), ("ves", "f"), ("es", ""), ("s", ""))
     return [noun, *(noun.removesuffix(end) + new for end, new in ends if noun.endswith(end))]
 
 
 def classes_of(term: str) -> tuple[str, ...]:
-    """Return the classes that a noun, or two words, may mean; empty for what is on no list of objects."""
+    """Return the classes of a noun, or of two words; empty if it names no object."""
     table = _classes_of_words()
     return next((table[form] for form in singulars(term) if form in table), ())
 
 
 @dataclass(frozen=True)
 class NamedObjects:
-    """What a caption names.
+    """Objects that a caption names.
 
     Attributes:
-        words: (word or two words, classes that it may mean), in the caption's order.
+        words: (word or two words, possible classes), in the caption's order.
     """
 
     words: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
     def classes(self) -> frozenset[str]:
-        """All classes that the words may mean."""
+        """All possible classes of the words."""
         return frozenset(name for _, names in self.words for name in names)
 
 
 def named_objects(captions: Iterable[str]) -> list[NamedObjects]:
-    """Return what each caption names.
+    """Return the objects that each caption names.
 
     Raises:
         ExtraNotInstalled: spaCy is not installed.
@@ -110,10 +109,10 @@ def named_objects(captions: Iterable[str]) -> list[NamedObjects]:
 
 
 def objects_among(words: Sequence[tuple[str, bool]]) -> NamedObjects:
-    """Return what a caption names whose words, in order, are known to be nouns or not."""
+    """Return the objects named by a caption, given as (word, whether it is a noun) in order."""
     named: list[tuple[str, tuple[str, ...]]] = []
     place = len(words) - 1
-    while place >= 0:  # from the end: in English the thing stands behind what it is made of or for
+    while place >= 0:  # from the end: in English the head of a compound comes last
         word, noun = words[place]
         both = f"{words[place - 1][0]} {word}" if place else ""
         if noun and both and (classes := classes_of(both)):
@@ -129,7 +128,7 @@ def objects_among(words: Sequence[tuple[str, bool]]) -> NamedObjects:
 def unnamed_by_references(caption: NamedObjects, references: Iterable[NamedObjects]) -> tuple[str, ...]:
     """Return the classes that a caption names and no reference does, each once.
 
-    Of a word with several classes the first is given, if none of them is named by a reference.
+    An ambiguous word counts, with its first class, only if the references name none of its classes.
     """
     named = frozenset[str]().union(*(one.classes for one in references))
     wrong = (classes[0] for _, classes in caption.words if named.isdisjoint(classes))
@@ -137,7 +136,7 @@ def unnamed_by_references(caption: NamedObjects, references: Iterable[NamedObjec
 
 
 def unnamed_objects(captions: Sequence[str], references: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return for each caption what :func:`unnamed_by_references` finds, given the references of its pair.
+    """Return :func:`unnamed_by_references` of each caption, given the references of its pair.
 
     Raises:
         ExtraNotInstalled: spaCy is not installed.
@@ -149,12 +148,12 @@ def unnamed_objects(captions: Sequence[str], references: Iterable[Sequence[str]]
 
 @dataclass(frozen=True)
 class Hallucinations:
-    """How often captions name objects that no reference of their pair names.
+    """Frequency of captions with objects that no reference of their pair names.
 
     Attributes:
-        captions: of pairs that were called changed.
-        wrong: those of them that name at least one such object.
-        by_class: how many captions wrongly name a class, most frequent first.
+        captions: number of captions of pairs predicted as changed.
+        wrong: number of those with at least one such object.
+        by_class: number of captions that wrongly name a class, most frequent first.
     """
 
     captions: int
@@ -163,7 +162,7 @@ class Hallucinations:
 
     @property
     def rate(self) -> float | None:
-        """Share of the captions in 0..1; None without captions."""
+        """Share of wrong captions in 0..1; None without captions."""
         return self.wrong / self.captions if self.captions else None
 
     def as_dict(self) -> dict[str, object]:
@@ -173,7 +172,7 @@ class Hallucinations:
 
 
 def count_hallucinations(wrong: Iterable[tuple[str, ...]]) -> Hallucinations:
-    """Count what :func:`unnamed_by_references` found in the captions of pairs that were called changed."""
+    """Count the results of :func:`unnamed_by_references` for captions of pairs predicted as changed."""
     objects = list(wrong)
     counts = Counter(name for classes in objects for name in classes)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -181,11 +180,11 @@ def count_hallucinations(wrong: Iterable[tuple[str, ...]]) -> Hallucinations:
 
 
 def kinds_of_change(references: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the kinds of change that the references of each changed pair speak of.
+    """Return the kinds of change in the references of each changed pair.
 
-    A pair is of a kind when an object of that kind is the subject of at least two of its references (of
-    one, where it has but one): "a road is built", not "houses are built along the road". A pair of which
-    this says nothing is of the kind :data:`OTHER_KIND`, as are those about all other objects.
+    A pair is of a kind if an object of that kind is the subject of at least two of its references (of one, if
+    it has only one): "a road is built", not "houses are built along the road". All other pairs are of
+    :data:`OTHER_KIND`.
 
     Raises:
         ExtraNotInstalled: spaCy is not installed.

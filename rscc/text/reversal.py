@@ -1,10 +1,9 @@
-"""Captions that are true when the two dates of a pair are swapped: what appeared is removed, and back.
+"""Captions that are true when the two dates of a pair are swapped: what appeared is removed, and vice versa.
 
-Only what is certain is turned: a clause whose verb is not known is left out when another one is left, else
-the sentence gives nothing. Ground that is bare before houses stand on it is bare after they are gone, so
-"on the bare land" is dropped or said as what comes instead. Verbs of removal are chosen in the proportions
-in which the training captions of LEVIR-CC speak of it, by a hash of the sentence: the same sentence is
-always turned into the same one.
+Only certain cases are reversed: a clause with an unknown verb is dropped if another clause is left, otherwise
+the result is empty. Ground that is bare before houses stand on it is bare after they are gone, so "on the
+bare land" is dropped or becomes the replacement. Verbs of removal are chosen by a hash of the sentence, with
+the frequencies of the training captions of LEVIR-CC: the same sentence always has the same reversal.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from rscc.text.clauses import (
     is_plural,
     names_built,
     read_clauses,
-    replaced_by_the_way,
+    split_replaced,
     vanished_things,
 )
 from rscc.text.no_change import is_no_change
 
-# Share of each way, singular and plural.
+# Frequency of each form, singular and plural.
 _VANISH = (
     (0.50, "is removed", "are removed"),
     (0.29, "disappears", "disappear"),
@@ -86,8 +85,8 @@ def reverse_captions(captions: Sequence[str]) -> tuple[str, ...]:
         captions: the references of a pair, lower case.
 
     Returns:
-        one sentence for each reference that can be turned; references that say that nothing changed stay.
-        Empty when there are references that speak of change and none of them can be turned.
+        one sentence for each reference that can be reversed; references without change are unchanged. Empty
+        if there are references with a change and none of them can be reversed.
     """
     turned = [
         (caption, caption if is_no_change(caption) else reverse_caption(caption)) for caption in captions
@@ -99,12 +98,12 @@ def reverse_captions(captions: Sequence[str]) -> tuple[str, ...]:
 
 
 def reverse_caption(caption: str) -> str:
-    """Return a sentence on change as it is true when the dates are swapped; empty when no rule applies."""
+    """Return the reversal of a sentence about a change; empty if no rule applies."""
     if _RELATIVE.search(caption):
         return ""
     clauses = read_clauses(caption)
     turned = [_reverse(clause, f"{i} {caption}") for i, clause in enumerate(clauses)]
-    # A clause that is left out may be what another one's subject or pronoun hangs on.
+    # A dropped clause may be the antecedent of another one's subject or pronoun.
     if any(not clause.subject for clause in clauses):
         return ""
     text = " and ".join(clause for clause in turned if clause)
@@ -112,7 +111,7 @@ def reverse_caption(caption: str) -> str:
 
 
 def describes_removal(caption: str) -> bool:
-    """Return whether a sentence says that something built vanished, or was replaced by something else."""
+    """Return whether a sentence states that something built vanished, or was replaced by something else."""
     return any(names_built(thing) for thing in vanished_things(caption))
 
 
@@ -130,7 +129,7 @@ def _reverse(clause: Clause, seed: str) -> str:
 
 
 def _choose(ways: Sequence[tuple[float, str, str]], seed: str, plural: bool = False) -> str:
-    """Choose a way by the hash of the seed, in the proportions given."""
+    """Choose a form by the hash of the seed, with the given frequencies."""
     digest = hashlib.sha256(f"{ways[0][1]} {seed}".encode()).digest()
     point = int.from_bytes(digest[:4], "big") / 2**32
     _, singular, plural_form = ways[sum(point >= end for end in accumulate(way[0] for way in ways[:-1]))]
@@ -138,7 +137,7 @@ def _choose(ways: Sequence[tuple[float, str, str]], seed: str, plural: bool = Fa
 
 
 def _vanish(clause: Clause, seed: str) -> str:
-    rest, *replaced = replaced_by_the_way(clause.rest)
+    rest, *replaced = split_replaced(clause.rest)
     subject = vanishing(clause.subject)
     bare = _BARE_GROUND.search(rest)
     place = _mend_place(rest)
@@ -157,7 +156,7 @@ def _vanish(clause: Clause, seed: str) -> str:
 
 
 def _with_place(subject: str, verb: str, place: str, seed: str) -> str:
-    """Put a place beside what it is said of; behind the verb only where it cannot be taken for an agent."""
+    """Put a location after the subject, or after the verb where it cannot be mistaken for an agent."""
     listed = re.search(r" and (?:a|an|the|some|many|several|two|three|one)\b", place)
     behind = listed or (_CORNER.match(place) and _choose(_PLACE, seed) == "after")
     words = (subject, verb, place) if behind else (subject, place, verb)
@@ -165,7 +164,7 @@ def _with_place(subject: str, verb: str, place: str, seed: str) -> str:
 
 
 def _appear(clause: Clause, seed: str) -> str:
-    rest, *replaced = replaced_by_the_way(clause.rest)
+    rest, *replaced = split_replaced(clause.rest)
     if replaced or (rest and not _SURE_PLACE.match(rest)):
         return ""
     subject = appearing(clause.subject)
@@ -176,7 +175,7 @@ def _appear(clause: Clause, seed: str) -> str:
 
 
 def _replace(new: str, old: str, seed: str) -> str:
-    """Say that ``old`` comes in place of ``new``."""
+    """State that ``old`` replaces ``new``."""
     if not new or not old or old.startswith(("by ", "with ")):
         return ""
     removed, added = vanishing(_without_ground(new)), appearing(old)
@@ -188,7 +187,7 @@ def _replace(new: str, old: str, seed: str) -> str:
 
 
 def _turn_back(clause: Clause) -> str:
-    """Say that what something turned into turns into it again; a place stays with the subject."""
+    """Reverse "turned into"; a location stays with the subject."""
     now, then = vanishing(clause.rest), head(clause.subject)
     if not now or re.search(r"\b(?:center|middle|side|corner|level|half) of\b", then):
         return ""
@@ -200,7 +199,7 @@ def _turn_back(clause: Clause) -> str:
 
 
 def _plural_verb(clause: Clause) -> bool:
-    """Return whether a subject is plural, by its verb, as the annotator felt it, else by the subject."""
+    """Return whether a subject is plural, by the annotator's verb, else by the subject."""
     first = clause.verb.split()[0]
     if first in ("is", "was", "has"):
         return False
@@ -214,7 +213,7 @@ def _without_ground(phrase: str) -> str:
 
 
 def _mend_place(place: str) -> str:
-    """Drop from a place what is no longer right, and adverbs of the manner of building."""
+    """Remove words from a location that are no longer true, and adverbs of manner."""
     place = re.sub(
         r"\b(?:neatly(?! arranged)|densely|compactly|separately|evenly|again|on it|in it)\b", "", place
     )

@@ -1,7 +1,7 @@
 """What a sentence states of a change: what came, what is gone, how many, and where in the picture.
 
-The same reading serves three ends: it makes the labels that fact heads learn from references, it holds a
-sentence against measured facts, and it scores the facts of captions.
+The same parser makes the labels of the fact heads from references, checks sentences against measured facts,
+and scores the facts of captions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rscc.text.clauses import Clause, head, read_clauses, replaced_by_the_way
+from rscc.text.clauses import Clause, head, read_clauses, split_replaced
 from rscc.text.object_classes import objects_among
 
 PLACE_WORDS = frozenset(
@@ -20,13 +20,13 @@ PLACE_WORDS = frozenset(
         *("upper", "lower", "middle", "center", "centre"),
     }
 )
-"""Words that say where in the picture something is, which of a crop around a change says nothing."""
+"""Words for a location in the picture, meaningless in a crop around a change."""
 NUMBERS = ("one", "two", "some", "many")
-"""Number words by what they count: 1, 2, 3 to 9, 10 and more."""
+"""Classes of number words: 1, 2, 3 to 9, 10 and more."""
 
 FEWEST_MANY = 10
 SMALL_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-"""Numbers that are words in a sentence, from 1."""
+"""Numbers written as words, from 1."""
 
 _BUILDINGS = r"(?:\w*house|villa|building|bungalow|mansion|home|cottage|cabin|apartment|structure|shed|hut)s?"
 _DETERMINERS = (
@@ -55,13 +55,13 @@ _PLACES = (
     ("edge", r"edges? of the (?:scene|image|picture)"),
 )
 _PLACE = re.compile("|".join(rf"(?P<{name}>\b(?:{words})\b)" for name, words in _PLACES))
-# "the road corner", "on the left side of the road", "a right angle": not of the picture.
+# "the road corner", "on the left side of the road", "a right angle": not locations in the picture.
 _NOT_OF_THE_PICTURE = re.compile(
     r"\bright angles?\b|\b(?:road|street|building|house|t-junction) corner|"
     r"\b(?:left|right|upper|lower|top|bottom)(?: \w+)? of the (?:road|street|house|building|forest|wood)s?|"
     r"\b(?:middle|cent(?:er|re)) of the (?:road|forest|wood)s?"
 )
-# Where something is in the picture, told at the end of a sentence.
+# A location in the picture at the end of a sentence.
 _PART = rf"(?:{'|'.join(sorted(PLACE_WORDS))}|part)"
 _WHERE = re.compile(
     rf",? (?:at|in|on) the {_PART}(?:[ -](?:and )?(?:the )?{_PART})*"
@@ -76,12 +76,12 @@ _SEGMENTS = re.compile(r" and (?=\w)| with | as well as |, ")
 
 @dataclass(frozen=True)
 class Statement:
-    """What one sentence says of a change.
+    """What one sentence states of a change.
 
     Attributes:
         came, gone: object classes, keys of :data:`rscc.text.object_classes.OBJECT_CLASSES`.
-        number: of the buildings that came, else of those that are gone, one of :data:`NUMBERS`; None when it
-            is not said.
+        number: of the buildings that came, else of those that are gone, one of :data:`NUMBERS`; None if it
+            is not stated.
         places: words of the picture among ``top``, ``bottom``, ``left``, ``right``, ``middle``, ``corner``
             and ``edge``.
     """
@@ -93,7 +93,7 @@ class Statement:
 
 
 def read_statement(caption: str) -> Statement:
-    """Return what a caption in lower case states."""
+    """Parse a lower-case caption."""
     came: list[str] = []
     gone: list[str] = []
     for clause in read_clauses(_FROM.sub("", caption)):
@@ -109,7 +109,7 @@ def read_statement(caption: str) -> Statement:
 
 
 def without_place(caption: str) -> str:
-    """Return a sentence without the words at its end that say where in the picture something is."""
+    """Return a sentence without a location in the picture at its end."""
     return _WHERE.sub("", caption)
 
 
@@ -130,16 +130,16 @@ def number_class(count: int) -> str:
 
 
 def agreed(statements: Sequence[frozenset[str]], least: int = 2) -> frozenset[str]:
-    """Return what at least ``least`` of several sets hold."""
+    """Return the items that are in at least ``least`` of several sets."""
     counts = Counter(name for one in statements for name in one)
     return frozenset(name for name, number in counts.items() if number >= least)
 
 
 def _new(clause: Clause) -> list[str]:
-    """Return the noun phrases of what a clause says came."""
+    """Return the noun phrases of what came in a clause."""
     match clause.kind:
         case "appear":
-            rest = replaced_by_the_way(clause.rest)[0]
+            rest = split_replaced(clause.rest)[0]
             beside = [part for part in _SEGMENTS.split(f" {rest}")[1:] if rest.startswith("with ")]
             return [clause.subject, *beside]
         case "replace":
@@ -150,7 +150,7 @@ def _new(clause: Clause) -> list[str]:
 
 
 def _things(phrase: str) -> list[str]:
-    """Return the things that a noun phrase names, each without what only tells where it is."""
+    """Return the things that a noun phrase names, each without its location."""
     return [head(segment) for segment in _SEGMENTS.split(phrase)]
 
 

@@ -1,6 +1,6 @@
 """The pieces of a language model's tokenizer as a :class:`~rscc.text.vocabulary.Vocabulary`.
 
-Captions are reduced to lower-case words first, as everywhere in ``rscc``, so that scores compare.
+Captions are reduced to lower-case words first, as everywhere in ``rscc``, so that scores are comparable.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, extra
-from rscc.files import parsed_json
+from rscc.files import parsed_json, read_file
 from rscc.text.vocabulary import Vocabulary, tokenize
 
 _ROLES = ("pad", "bos", "eos", "unk")
@@ -26,11 +26,10 @@ class TokenizerVocabulary(Vocabulary):
     """
 
     def __init__(self, tokenizer: Any, *, pad: int, bos: int, eos: int, unk: int):
-        """Take a ``tokenizers.Tokenizer`` and the ids of its special pieces.
+        """Use a ``tokenizers.Tokenizer`` and the ids of its special pieces.
 
         Raises:
-            ModelFolderInvalid: an id is not one of the tokenizer's, or padding is also begin or end, which
-                losses could not tell apart.
+            ModelFolderInvalid: an id is not one of the tokenizer's, or padding is the same as begin or end.
         """
         self._tokenizer = tokenizer
         self.pad, self.bos, self.eos, self.unk = pad, bos, eos, unk
@@ -50,7 +49,7 @@ class TokenizerVocabulary(Vocabulary):
 
     @classmethod
     def of_transformers(cls, tokenizer: Any) -> TokenizerVocabulary:
-        """Take a fast tokenizer of transformers with its special pieces; unknown may stand for padding.
+        """Use a fast tokenizer of transformers with its special pieces; unknown can serve as padding.
 
         Raises:
             ConfigInvalid: it is not a fast one, or knows no begin, end or unknown piece.
@@ -76,11 +75,11 @@ class TokenizerVocabulary(Vocabulary):
         return self._pieces(" ".join(tokenize(joined)))
 
     def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
-        """Return this vocabulary: its pieces spell every word."""
+        """Return this vocabulary: its pieces can spell every word."""
         return self
 
     def prompt(self, text: str, max_length: int) -> list[int]:
-        """Return ``[bos, pieces ...]`` of an instruction as it is written, at most ``max_length`` ids."""
+        """Return ``[bos, pieces ...]`` of an unchanged instruction, truncated to ``max_length`` ids."""
         return [self.bos, *self._pieces(text)][:max_length]
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -108,13 +107,13 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
 
     Raises:
         ExtraNotInstalled: the library that reads it is not installed.
-        ModelFolderInvalid: the file is missing or neither.
+        ModelFolderInvalid: the file is missing or neither of both.
     """
     path = Path(path)
     try:
-        content = parsed_json(path.read_text(encoding="utf-8"))
+        content = parsed_json(read_file(path))
     except (OSError, ValueError):
-        return Vocabulary.load(path)  # which says what is wrong
+        return Vocabulary.load(path)  # raises the error
     if not isinstance(content, dict) or "tokenizer" not in content:
         return Vocabulary.load(path)
     with extra("davir", f"{path}: this model"):

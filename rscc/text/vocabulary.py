@@ -1,7 +1,7 @@
 """Words and their ids.
 
-A word stays in the vocabulary when the training captions hold it at least ``min_count`` times; every
-rarer word is read as ``<unk>``.
+A vocabulary contains the words that occur at least ``min_count`` times in the training captions; every other
+word is read as ``<unk>``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
-from rscc.files import parsed_json
+from rscc.files import parsed_json, read_file
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
-# A word begins and ends with a letter or digit; apostrophes and hyphens may stand inside it.
+# A word starts and ends with a letter or digit and may contain apostrophes and hyphens.
 _WORD = re.compile(r"<unk>|[^\W_]+(?:['’\-][^\W_]+)*")
 
 
@@ -31,7 +31,7 @@ def tokenize(text: str) -> list[str]:
 
 
 class Vocabulary:
-    """A fixed list of words; the id of a word is its place in the list.
+    """A fixed list of words; the id of a word is its index.
 
     Attributes:
         words: all words by id; the first four are :data:`SPECIAL`.
@@ -41,10 +41,10 @@ class Vocabulary:
     pad, bos, eos, unk = range(4)
 
     def __init__(self, words: Sequence[str]):
-        """Take the full list of words.
+        """Use the full list of words.
 
         Raises:
-            ModelFolderInvalid: the list does not start with :data:`SPECIAL`, or a word stands in it twice.
+            ModelFolderInvalid: the list does not start with :data:`SPECIAL`, or has a word twice.
         """
         if tuple(words[: len(SPECIAL)]) != SPECIAL:
             raise ModelFolderInvalid(f"a vocabulary starts with {' '.join(SPECIAL)}; found {list(words[:4])}")
@@ -52,14 +52,14 @@ class Vocabulary:
         self._ids = {word: i for i, word in enumerate(self.words)}
         if len(self._ids) != len(self.words):
             twice = next(word for word, n in Counter(self.words).items() if n > 1)
-            raise ModelFolderInvalid(f"the word {twice!r} stands twice in the vocabulary")
+            raise ModelFolderInvalid(f"the word {twice!r} is in the vocabulary twice")
 
     @classmethod
     def build(cls, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
         """Collect the words of captions, given as sentences or as lists of words.
 
-        Words are ordered by falling count, words of equal count by the alphabet, so that the same
-        captions in any order give the same ids.
+        Words are ordered by decreasing count, then alphabetically, so that ids do not depend on the order of
+        the captions.
 
         Raises:
             ConfigInvalid: ``min_count`` is below 1.
@@ -67,13 +67,13 @@ class Vocabulary:
         """
         frequent = _frequent(captions, min_count)
         if not frequent:
-            raise DatasetLayoutInvalid(f"no word stands {min_count} times in the captions; lower min_count")
+            raise DatasetLayoutInvalid(f"no word occurs {min_count} times in the captions; lower min_count")
         return cls((*SPECIAL, *frequent))
 
     def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
-        """Return a vocabulary with the same ids and, at its end, the new words of captions.
+        """Return a vocabulary with the same ids and the new words of captions appended.
 
-        New words are ordered as :meth:`build` orders them; without any the vocabulary stays as it is.
+        New words are ordered as in :meth:`build`; without any the vocabulary itself is returned.
 
         Raises:
             ConfigInvalid: ``min_count`` is below 1.
@@ -94,7 +94,7 @@ class Vocabulary:
         return hash(self.words)
 
     def encode(self, text: str | Sequence[str], max_length: int) -> list[int]:
-        """Return ``[bos, words ..., eos]``, at most ``max_length`` ids, 2 or more; eos always stays."""
+        """Return ``[bos, words ..., eos]``, truncated to ``max_length`` ids, 2 or more, including eos."""
         return [self.bos, *self._numbers(text)[: max_length - 2], self.eos]
 
     def _numbers(self, text: str | Sequence[str]) -> list[int]:
@@ -128,14 +128,14 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        """Read what :meth:`save` wrote.
+        """Read a file of :meth:`save`.
 
         Raises:
             ModelFolderInvalid: the file is missing, no JSON, or no list of words.
         """
         path = Path(path)
         try:
-            words = parsed_json(path.read_text(encoding="utf-8"))["words"]
+            words = parsed_json(read_file(path))["words"]
         except OSError as error:
             raise ModelFolderInvalid(
                 f"{path}: cannot be read ({error.strerror}); check the model folder"
@@ -151,7 +151,7 @@ class Vocabulary:
 
 
 def _frequent(captions: Iterable[str | Sequence[str]], min_count: int) -> list[str]:
-    """Words that captions hold ``min_count`` times, by falling count, then by the alphabet."""
+    """Return words with at least ``min_count`` occurrences, by decreasing count, then alphabetically."""
     if min_count < 1:
         raise ConfigInvalid(f"min_count is {min_count}; use 1 or more")
     counts = Counter(word for caption in captions for word in _as_words(caption))
@@ -162,5 +162,5 @@ def _frequent(captions: Iterable[str | Sequence[str]], min_count: int) -> list[s
 def _as_words(caption: str | Sequence[str]) -> list[str]:
     if isinstance(caption, str):
         return tokenize(caption)
-    # Given tokens may be bare punctuation or carry some; the same rule holds for them.
+    # Tokens may be or contain punctuation, which is removed in the same way.
     return [word for token in caption for word in tokenize(token)]

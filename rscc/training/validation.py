@@ -1,40 +1,39 @@
-"""Scores on the validation split that choose checkpoints and thresholds; the test split is not read here."""
+"""Scores on the validation split that choose checkpoints and thresholds; the test split is never read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 import torch
 
-from rscc.data.caches import FeatureCache
-from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, truly_changed
+from rscc.config import Config
+from rscc.data.caches import EMPTY, PairCache
+from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, to_device, truly_changed
 from rscc.evaluation.metrics import cider
-from rscc.inference.localisers import Localiser
+from rscc.models.localisers import Localiser
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.sequences import batches
 from rscc.structures import NO_CHANGE_CAPTION, DifferenceFeatures, PairBatch
 from rscc.text.no_change import is_no_change
-from rscc.training.caching import NOTHING, Caches
-from rscc.training.loop import to_device
+from rscc.training.training_loop import Validate
 
 _BINS = 200
 
 
 def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int = 16) -> Iterator[PairBatch]:
-    """Yield the pairs in order, unaugmented, images resized to ``size``, masks as large as they are.
+    """Yield the pairs in order, not augmented, images resized to ``size``, masks at their own size.
 
     A batch ends early where the size of the stored images changes.
     """
     samples = (read_pair(record) for record in records)
-    for _, alike in groupby(samples, key=lambda sample: sample.before.shape):
-        for part in batches(alike, batch_size):
-            masks = [sample.mask for sample in part]
+    for _, same_size in groupby(samples, key=lambda sample: sample.before.shape):
+        for part in batches(same_size, batch_size):
             batch = collate([resize_sample(replace(sample, mask=None), size) for sample in part])
-            add_masks(batch, masks)
+            add_masks(batch, [sample.mask for sample in part])
             yield batch
 
 
@@ -63,7 +62,7 @@ class MaskCurve:
         return 2 * hits / np.maximum(1, hits + false + self.changed.sum())
 
     def best_threshold(self) -> float:
-        """Return the threshold of the highest F1; above 0, with which every pixel would be changed."""
+        """Return the threshold above 0 with the highest F1; at 0 every pixel would be changed."""
         return float((1 + self.f1()[1:].argmax()) / _BINS)
 
 
@@ -83,7 +82,7 @@ def mask_curve(
         before, after = batch.before.to(device), batch.after.to(device)
         shape = (batch.mask.shape[1], batch.mask.shape[2])
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            if localiser is None:  # the captioner is not run: it may not be trained yet
+            if localiser is None:  # the captioner does not run: it may not be trained yet
                 probability = enlarge_maps(model.change_head(*model.trunk(before, after)), shape).sigmoid()
             else:
                 features = model.encode(before, after, head=localiser.needs_head)
@@ -92,14 +91,12 @@ def mask_curve(
     return curve
 
 
-def mask_validation(
-    records: Sequence[PairRecord], *, size: int, bf16: bool = True
-) -> Callable[[ChangeCaptioner], dict[str, float]]:
-    """Make the validation of a change head: pixel F1 at threshold 0.5 and at the best threshold."""
-    batches = list(masked_batches(records, size=size))
+def mask_validation(records: Sequence[PairRecord], config: Config) -> Validate:
+    """Return the validation of a change head: pixel F1 at threshold 0.5 and at the best threshold."""
+    batches = list(masked_batches(records, size=config.data.size))
 
     def validate(model: ChangeCaptioner) -> dict[str, float]:
-        curve = mask_curve(model, batches, bf16=bf16)
+        curve = mask_curve(model, batches, bf16=config.train.bf16)
         f1 = curve.f1()
         return {
             "mask_f1": float(f1.max()),
@@ -114,54 +111,54 @@ def mask_validation(
 def encoded_batches(
     model: ChangeCaptioner,
     records: Sequence[PairRecord],
+    config: Config,
     *,
-    size: int,
-    caches: Caches = NOTHING,
-    bf16: bool = True,
+    cache: PairCache = EMPTY,
     batch_size: int = 32,
 ) -> Iterator[DifferenceFeatures]:
-    """Yield the encoded pairs in order, from cached trunk maps and extracted changes when there are any."""
+    """Yield the encoded pairs in order, from cached trunk maps and extracted changes where there are any."""
     device = next(model.parameters()).device
-    if caches.features is None:
-        given = image_batches(records, size=size, batch_size=batch_size)
-    else:
-        given = _cached_batches(caches.features, len(records), batch_size)
-    done = 0
-    for batch in given:
-        shown = batch.before if caches.features is None else batch.features
-        assert shown is not None
-        if caches.extracted is not None:
-            indices = np.arange(done, done + len(shown))
-            batch.extracted = caches.extracted.read(indices, ["none"] * len(indices))
-        done += len(shown)
-        batch.mask = None  # may be large, and is not looked at
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+    for batch in _validation_batches(records, config, cache, batch_size):
+        with torch.autocast(device.type, torch.bfloat16, enabled=config.train.bf16):
             yield model.encode_batch(to_device(batch, device))
 
 
-def _cached_batches(cache: FeatureCache, count: int, batch_size: int) -> Iterator[PairBatch]:
-    """Yield the first ``count`` pairs of a cache in order, unflipped."""
-    for part in batches(range(count), batch_size):
-        indices, unflipped = np.array(part), np.zeros(len(part), dtype=np.int64)
-        features = torch.from_numpy(cache.read(indices, unflipped))
-        yield PairBatch(features=features, change=cache.change(indices, unflipped))
+def _validation_batches(
+    records: Sequence[PairRecord], config: Config, cache: PairCache, batch_size: int
+) -> Iterator[PairBatch]:
+    """Yield the pairs in order, unflipped, from the cache or with images."""
+    if cache.maps:
+        for part in batches(range(len(records)), batch_size):
+            batch = PairBatch()
+            cache.add(batch, np.array(part), np.zeros(len(part), dtype=np.int64))
+            yield batch
+        return
+    done = 0
+    for batch in image_batches(records, size=config.data.size, batch_size=batch_size):
+        assert batch.before is not None
+        count = len(batch.before)
+        cache.add_extracted(batch, np.arange(done, done + count), ["none"] * count)
+        done += count
+        batch.mask = None  # it may be large, and is not needed
+        yield batch
 
 
 def caption_validation(
     records: Sequence[PairRecord],
+    config: Config,
     *,
-    size: int,
     no_change_prefixes: Sequence[Sequence[str]] = (),
-    caches: Caches = NOTHING,
-    bf16: bool = True,
+    cache: PairCache = EMPTY,
     flag_decides: bool = True,
-) -> Callable[[ChangeCaptioner], dict[str, float]]:
-    """Make the validation of a captioner: CIDEr in percent of greedy captions (all, changed), flag accuracy.
+) -> Validate:
+    """Return the validation of a captioner: CIDEr in percent of greedy captions, and flag accuracy.
 
-    As in use, P(anything changed) decides between the "no change" sentence and a decoded caption that
-    does not begin like one (in use, runs of words that only it has are ruled out too). Without
-    ``flag_decides``, for models that never learn it, the decoder may say anything, and its words are the
-    flag.
+    As in use, P(changed) decides between the "no change" sentence and a decoded caption without the forbidden
+    prefixes. (In use, forbidden runs of words are excluded too.)
+
+    Args:
+        flag_decides: False for models that never learn P(changed): then the decoder may say anything, and
+            its words are the flag.
     """
     references = {record.id: list(record.captions) for record in records}
     flags = {record.id: truly_changed(record) for record in records}
@@ -172,18 +169,19 @@ def caption_validation(
         right: list[bool] = []
         ids = iter(record.id for record in records)
         device = next(model.parameters()).device
-        for features in encoded_batches(model, records, size=size, caches=caches, bf16=bf16):
-            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+        for features in encoded_batches(model, records, config, cache=cache):
+            with torch.autocast(device.type, torch.bfloat16, enabled=config.train.bf16):
                 hypotheses = model.generate_from(features, rules=rules)
             for logit, beams in zip(features.changed_logits.tolist(), hypotheses, strict=True):
                 words = model.vocabulary.decode(beams[0].ids)
-                one, changed = next(ids), logit >= 0 if flag_decides else not is_no_change(words)
-                captions[one] = words if changed or not flag_decides else NO_CHANGE_CAPTION
-                right.append(changed == flags[one])
+                pair, changed = next(ids), logit >= 0 if flag_decides else not is_no_change(words)
+                captions[pair] = words if changed or not flag_decides else NO_CHANGE_CAPTION
+                right.append(changed == flags[pair])
         scores = {"cider": cider(captions, references), "flag_accuracy": float(np.mean(right))}
-        part = {one: caption for one, caption in captions.items() if flags[one]}
-        if part:
-            scores["cider_changed"] = cider(part, {one: references[one] for one in part})
+        changed_captions = {pair: caption for pair, caption in captions.items() if flags[pair]}
+        if changed_captions:
+            changed_references = {pair: references[pair] for pair in changed_captions}
+            scores["cider_changed"] = cider(changed_captions, changed_references)
         return scores
 
     return validate

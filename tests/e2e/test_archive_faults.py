@@ -13,7 +13,7 @@ from archive_commands import Commands, alive, commands, kill, wait_until, worker
 from archive_fakes import RUNS, runs
 from archive_pairs import MadeArchive, contents, make_archive, pairs_with_folder
 
-from workflows.store.ledger import Ledger
+from workflows.archive.state import read_state
 
 INTERRUPTED, SOME_FAILED = 130, 3
 
@@ -32,8 +32,8 @@ def made(tmp_path) -> MadeArchive:
 
 
 def states(out: Path) -> dict[str, int]:
-    with Ledger.reader(out) as ledger:
-        return {state: count for state, count in vars(ledger.counts()).items() if count}
+    with read_state(out) as state:
+        return {name: count for name, count in vars(state.index.counts()).items() if count}
 
 
 def test_ctrl_c_once_finishes_what_runs(tmp_path, shell, made):
@@ -46,7 +46,7 @@ def test_ctrl_c_once_finishes_what_runs(tmp_path, shell, made):
     os.kill(process.pid, signal.SIGINT)
     assert shell.ended(process) == INTERRUPTED
     lines = shell.said().splitlines()
-    assert lines[1].startswith("Ctrl-C: ") and lines[-1] == "rscc: interrupted" and len(lines) == 3
+    assert lines[1].startswith("Ctrl-C: ") and lines[-1] == "rscc: interrupted" and len(lines) == 3, lines
     assert len(workers) == 2 and not any(map(alive, workers))
     assert not (out / "changes.gpkg").exists() and not (out / "work").exists()
     found = states(out)
@@ -67,7 +67,7 @@ def test_ctrl_c_twice_abandons_what_runs(tmp_path, shell):
     wait_until(lambda: pairs_with_folder(out) == 5, "the other pairs")
     workers = workers_of(process)
     os.kill(process.pid, signal.SIGINT)
-    wait_until(lambda: "Ctrl-C: 1 running pair will be finished" in shell.said(), "the first Ctrl-C")
+    wait_until(lambda: "Ctrl-C: finishing 1 running pair" in shell.said(), "the first Ctrl-C")
     assert process.is_alive()
     os.kill(process.pid, signal.SIGINT)
     assert shell.ended(process) == INTERRUPTED
@@ -80,18 +80,18 @@ def test_ctrl_c_twice_abandons_what_runs(tmp_path, shell):
     assert states(out) == {"done": 6}
 
 
-def test_a_pair_in_parts_gives_the_report_of_the_whole(tmp_path, shell):
+def test_a_large_pair_whose_run_is_killed_gives_the_report_of_the_whole(tmp_path, shell, monkeypatch):
     made = make_archive(tmp_path, 2, size=(420, 300), seed=4)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert shell.run("batch", made.table, "--out", whole, "--workers", 1, "--split-above", 0) == 0
+    assert shell.run("batch", made.table, "--out", whole, "--workers", 1) == 0
     (made.scenes / RUNS).touch()
-    command = ("batch", made.table, "--out", parts, "--workers", 2, "--split-above", 20)
-    process = shell.begin(*command)
-    tiles = parts / "work" / "tiles"
-    wait_until(lambda: list(tiles.glob("*/*/row_*")) or not process.is_alive(), "a finished row")
+    command = ("batch", made.table, "--out", parts, "--workers", 2)
+    process = shell.begin(*command, split_above=20)
+    maps = parts / "work" / "maps"
+    wait_until(lambda: any(path.is_file() for path in maps.rglob("*")) or not process.is_alive(), "a part")
     kill(process)
     assert process.exitcode == -signal.SIGKILL, "it is to be killed with some rows done"
-    assert shell.run(*command) == 0, shell.said()
+    assert shell.ended(shell.begin(*command, split_above=20)) == 0, shell.said()
     assert contents(parts) == contents(whole)
     report = json.loads((whole / "pairs" / made.pairs[0] / "changes.geojson").read_text())
     assert report["rscc"]["tiling"]["tiles"] > 40 and report["features"]

@@ -5,33 +5,31 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import zipfile
 
 import caption_archive
+import describe_own_mask
 import first_report
 import own_model
 import pytest
-import qgis_project
 import review_and_tune
-from command_here import exit_code
-from levir_cc_fixture import write_levir_cc
+from datasets import write_levir_cc
 from make_demo_scene import DemoScene, make_scene
-from rfc7946 import load_valid
+from report_checks import load_valid
 from saved_models import saved_start
+from scene_pairs import exit_code
 from tiny_models import tiny_model
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.model_folder import open_model_folder
 
-EXAMPLES = (first_report, caption_archive, qgis_project, own_model, review_and_tune)
+EXAMPLES = (first_report, describe_own_mask, caption_archive, own_model, review_and_tune)
 
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
-    """What renders a scene, each only once: several examples have the same."""
+    """Render each scene only once, because several examples use the same."""
     made = {}
 
-    # Smaller than what an example renders that asks for no size.
     def render(folder, seed=7, size=(600, 520), *, site=0):
         key = seed, size, site
         if key not in made:
@@ -48,13 +46,21 @@ def quick(repository, rendered, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     for example in EXAMPLES:
         monkeypatch.setattr(example, "make_scene", rendered)
-    # The project for QGIS is made by the command as a process of its own, as a newcomer runs it.
     for example in (caption_archive, review_and_tune):
-        monkeypatch.setattr(example, "rscc", succeed)
+        monkeypatch.setattr(example, "run_rscc", succeed)
 
 
 def succeed(*words):
     assert exit_code(*words) == 0
+
+
+@pytest.mark.slow
+def test_a_mask_and_polygons_of_ones_own_are_described(tmp_path):
+    of_mask, of_polygons = describe_own_mask.main(tmp_path)
+    villas = [change for change in of_polygons if change.attributes["class"] == "villa"]
+    assert villas and all("house" in change.caption and change.supported > 0.5 for change in villas)
+    assert {change.attributes["class"] for change in of_mask} == {1, 2, 3}
+    assert (tmp_path / "described.gpkg").is_file()
 
 
 @pytest.mark.slow
@@ -81,17 +87,6 @@ def test_the_archive_has_the_changes_of_each_site_and_a_second_run_does_nothing_
     assert len(reports) == 2
     again = caption_archive.main(tmp_path)
     assert [report.stat().st_mtime_ns for report in reports] == written and again.equals(changes)
-
-
-@pytest.mark.slow
-def test_the_project_shows_both_scenes_under_the_changes(tmp_path):
-    project = qgis_project.main(tmp_path)
-    with zipfile.ZipFile(project) as archive:
-        (name,) = (one for one in archive.namelist() if one.endswith(".qgs"))
-        text = archive.read(name).decode()
-    for file in ("before_2016.tif", "after_2019.tif", "changes.geojson"):
-        assert file in text
-    assert (tmp_path / "changes.gpkg").stat().st_size > 0
 
 
 @pytest.mark.slow
@@ -131,8 +126,35 @@ def test_reviewed_changes_become_pairs(tmp_path, capfd, monkeypatch):
     }
 
 
-def test_every_example_is_named_in_the_list(repository):
-    text = (repository / "examples" / "README.md").read_text(encoding="utf-8")
-    for module in EXAMPLES:
-        assert f"({module.__name__}.py)" in text
-        assert len((repository / "examples" / f"{module.__name__}.py").read_text().splitlines()) <= 100
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the libraries
+def test_a_network_of_torchgeo_is_trained_and_its_checkpoint_maps_a_scene(tmp_path, rendered, monkeypatch):
+    pytest.importorskip("torchgeo", reason="needs the extra torchgeo")
+    import masked_pairs
+    import torchgeo_detector
+
+    monkeypatch.setattr(masked_pairs, "make_scene", rendered)
+    data = masked_pairs.write_masked_pairs(tmp_path / "pairs")
+    weights = torchgeo_detector.train(data, tmp_path / "siam.ckpt", steps=2)
+    scene = rendered(tmp_path / "scene")
+    report = tmp_path / "changes.geojson"
+    succeed("caption", scene.before, scene.after, "--detector", f"torchgeo:{weights}", "-o", report)
+    detector = load_valid(report)["rscc"]["model"]["detector"]
+    assert detector["name"] == "fcsiamdiff with resnet18" and detector["file"] == "siam.ckpt"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the libraries
+def test_cheers_is_trained_with_lightning(tmp_path, rendered, monkeypatch):
+    pytest.importorskip("torchgeo", reason="needs the extra torchgeo")
+    import lightning_captioner
+    import masked_pairs
+    from tiny_models import TinyTextEncoder
+
+    from rscc.training import train_model
+
+    monkeypatch.setattr(masked_pairs, "make_scene", rendered)
+    monkeypatch.setattr(train_model, "load_text_encoder", lambda name: TinyTextEncoder())
+    data = masked_pairs.write_masked_pairs(tmp_path / "pairs")
+    trained = lightning_captioner.train(data, tmp_path / "run", trunk="rscc-small")
+    assert (tmp_path / "run" / "cheers.ckpt").is_file() and trained.model.vocabulary.words

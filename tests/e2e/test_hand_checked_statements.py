@@ -15,9 +15,10 @@ from shapely.geometry import Point, Polygon
 from rscc import Captioner
 from tiling import ChangeRegion, on_map
 from workflows import SceneOptions, caption_scene
-from workflows.scene.events import Event, places_of
-from workflows.scene.land_cover import describe_by_cover
-from workflows.scene.run import SceneRun
+from workflows.scene.found import FoundChange
+from workflows.scene.opening import open_pair
+from workflows.scene.outline import outlines_of
+from workflows.scene.words.land_cover import describe_by_cover
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -84,7 +85,7 @@ def test_a_statement_is_what_a_person_sees(changes, pair, lon, lat, came, gone, 
     assert change.direction == {(True, False): "appeared", (False, True): "disappeared"}.get(
         (bool(came), bool(change.gone)), "replaced"
     )
-    assert " ha" in change.caption and all(name in change.caption for name in (*came, *(gone or ())))
+    assert " ha" in change.caption and all(name in change.caption.lower() for name in (*came, *(gone or ())))
 
 
 # Outlines drawn by hand, since none are found there: columns and rows of Landsat 1985 and 2020.
@@ -98,13 +99,16 @@ def test_a_clearing_in_a_forest_is_told_and_standing_forest_is_not(shared_data, 
     card = Captioner.load("rscc-medium", device="cpu").card
     left, right, top, bottom = box
     corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-    with SceneRun.open(scenes / "1985.tif", scenes / "2020.tif", card, SceneOptions(**LANDSAT)) as run:
-        drawn = Polygon([on_map(run.pair.grid.transform, *corner) for corner in corners])
+    options = SceneOptions(**LANDSAT)
+    with open_pair(scenes / "1985.tif", scenes / "2020.tif", card, options) as opened:
+        grid = opened.pair.grid
+        drawn = Polygon([on_map(grid.transform, *corner) for corner in corners])
         region = ChangeRegion(Polygon(corners), drawn, 1.0, (right - left) * (bottom - top))
-        (caption,) = describe_by_cover(run, [Event(tuple(places_of([region], run.pair, 0)))])
+        change = FoundChange(tuple(outlines_of([region], grid, 0)))
+        ((caption,), _) = describe_by_cover([change], opened.pair, opened.ground)
     if least is None:
-        assert caption.text == "something changed"
+        assert caption.text == "Something changed"
         return
     assert (dict(caption.facts.came), list(caption.facts.gone)) == ({}, ["dense vegetation"])
     assert least <= caption.facts.area_m2 / 10_000 <= most
-    assert "dense vegetation are gone in the north" in caption.text
+    assert "dense vegetation disappeared in the north" in caption.text

@@ -5,30 +5,29 @@ from __future__ import annotations
 import base64
 import json
 import random
+from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
-from archive_rows import change
-from fakes import BrightnessCaptioner
-from qgis_check import QGIS, draw, look, run_script
+from archive_rows import change, square_of
+from captioners import BrightnessCaptioner
+from qgis_runs import QGIS, draw, look, on_ground, run_qgis
 from scene_pairs import make_pair
 
-from workflows import ChangeReport, SceneOptions, caption_scene
-from workflows.page.chips import chips_of
-from workflows.report.expressions import LONGEST
-from workflows.report.qgis import COLOURS, FILL_ALPHA, SENTENCES, SUMMARIES
+from workflows import Report, SceneOptions, caption_scene
+from workflows.report.change import PROPERTIES, VERDICTS
 
 pytestmark = QGIS
-TIP = Path(__file__).parents[1] / "support" / "qgis_tip.py"
+# Of the style: scales up to which sentences and short labels are shown, and letters of a label.
+SENTENCES, SUMMARIES, LONGEST = 12_000, 60_000, 300
 CASES = (
-    ({"came": ("building", "road"), "gone": ("trees",), "direction": "appeared"}, "building appeared"),
-    ({"gone": ("road",), "direction": "disappeared", "count": 3}, "road disappeared"),
-    ({"came": ("grass",), "gone": ("trees",), "direction": "replaced"}, "vegetation replaced"),
-    ({"came": ("parking lot",), "direction": "appeared", "count": 113}, "other appeared"),
-    ({"came": ("building",), "direction": "appeared", "count": 113}, "building appeared"),
+    ({"came": ("building", "road"), "gone": ("trees",), "direction": "appeared"}, "appeared"),
+    ({"gone": ("road",), "direction": "disappeared", "count": 3}, "disappeared"),
+    ({"came": ("grass",), "gone": ("trees",), "direction": "replaced"}, "replaced"),
+    ({"came": ("parking lot",), "direction": "appeared", "count": 113, "date_after": None}, "appeared"),
+    ({"came": ("building",), "direction": "appeared", "count": 113, "label": "113 houses"}, "appeared"),
     ({}, None),
 )
 NASTY = (
@@ -43,7 +42,7 @@ NASTY = (
 def kinds():
     """A report with a change of each sort."""
     shown = [change(n, 12 + n / 500, **facts) for n, (facts, _) in enumerate(CASES, start=1)]
-    return ChangeReport(shown, {"tiling": {"crs": "EPSG:32633"}})
+    return Report(shown, {"tiling": {"crs": "EPSG:32633"}})
 
 
 @pytest.mark.parametrize("suffix", [".geojson", ".gpkg"])
@@ -59,12 +58,32 @@ def test_kind_and_direction_are_told_in_every_format(kinds, tmp_path, suffix):
         assert rule["wrapped_after"] > 0 and rule["buffered"]
     assert [said["category"] for said in layer["said"]] == [expected for _, expected in CASES]
     assert [said["labels"][0] for said in layer["said"]] == [one.caption for one in kinds.changes]
-    short = ["building", "road", "vegetation", "other", "113 × building", None]
-    assert [said["labels"][1] for said in layer["said"]] == short
+    assert [said["labels"][1] for said in layer["said"]] == [*["change"] * 4, "113 houses", "change"]
+    names = {name: alias for name, alias in layer["aliases"].items() if name in PROPERTIES}
+    assert names.keys() == set(PROPERTIES) and all(names.values())
+    assert layer["choices"] == {
+        "direction": ["appeared", "disappeared", "replaced", "not stated"],
+        "review_status": ["not reviewed", *VERDICTS],
+    }
+    assert layer["times"] == [True, [*["2020-01-01"] * 3, None, *["2020-01-01"] * 2]]
     rows = dict(Cells.of(layer["said"][0]["tip"]))
     assert rows["dates"] == "2019-08 → 2020" and rows["score"] == "0.75" and rows["area"] == "100 m²"
     assert rows["what"] == "building appeared" and rows["scenes"] == "before.tif → after.tif"
     assert rows["place"] == "–", "what is not known"
+
+
+def test_labels_lie_beside_small_changes(tmp_path):
+    shown = [
+        change(n, 12 + n / 1000, geometry=square_of(12 + n / 1000, 41.9, 300), direction="appeared")
+        for n in range(3)
+    ]
+    shown = [replace(one, caption="About 20 houses were built near trees") for one in shown]
+    layer, image = draw(Report(shown, {}).write(tmp_path / "r.geojson"), tmp_path / "r.png")
+    assert layer["scale"] < SENTENCES
+    letters = image.max(2) < 60
+    for x, y in layer["points"]:
+        assert not letters[int(y) - 8 : int(y) + 8, int(x) - 8 : int(x) + 8].any(), "the change is seen"
+    assert letters.sum() > 300, "and labelled"
 
 
 def test_changes_have_the_colour_of_their_kind_and_one_label(tmp_path):
@@ -72,26 +91,25 @@ def test_changes_have_the_colour_of_their_kind_and_one_label(tmp_path):
     pair = make_pair(tmp_path, [(10, 10, 40, 60, 240), (90, 140, 40, 60, 240)])
     found = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(group_distance=200))
     (only,) = found.changes
-    told = ChangeReport([type(only)(**{**vars(only), "came": ("road",), "direction": "appeared"})], found.run)
+    told = Report([type(only)(**{**vars(only), "came": ("road",), "direction": "appeared"})], found.run)
     layer, image = draw(told.write(tmp_path / "r.geojson"), tmp_path / "r.png")
     assert layer["features"] == 1 and layer["scale"] < SENTENCES
-    fill = np.array([255 * (1 - FILL_ALPHA / 255) + value * FILL_ALPHA / 255 for value in COLOURS["road"]])
-    filled = np.abs(image - fill).max(2) <= 3
+    filled = np.abs(image - on_ground("appeared")).max(2) <= 3
     assert filled.mean() > 0.1
-    # The letters stand once: between the outlines, which are the upper left and the lower right one.
+    # The letters stand once, beside both outlines, which are the upper left and the lower right one.
     rows, cols = np.nonzero(filled)
     dark = image.max(2) < 90
-    assert dark[360:440, 420:580].sum() > 50
+    assert dark.sum() > 50
     upper, lower = ((rows < 400) & (cols < 500), (rows >= 400) & (cols >= 500))
     assert upper.any() and lower.any()
-    corner = (slice(rows[upper].min() + 6, 330), slice(cols[upper].min() + 6, 350))
-    other = (slice(470, rows[lower].max() - 6), slice(650, cols[lower].max() - 6))
+    corner = (slice(rows[upper].min() + 10, 315), slice(cols[upper].min() + 10, 335))
+    other = (slice(485, rows[lower].max() - 10), slice(665, cols[lower].max() - 10))
     assert dark[corner].size > 10_000 and dark[other].size > 10_000
     assert dark[corner].sum() == dark[other].sum() == 0
 
 
 def test_an_empty_report_opens(tmp_path):
-    layer = look(ChangeReport([], {}).write(tmp_path / "r.geojson"))
+    layer = look(Report([], {}).write(tmp_path / "r.geojson"))
     assert layer["valid"]
     assert layer["features"] == 0
 
@@ -104,7 +122,7 @@ def test_what_strangers_wrote_stays_text(tmp_path):
                came=(text,), before_cover=(text,), model=text)
         for n, text in enumerate(texts, start=1)
     ]  # fmt: skip
-    layer = look(ChangeReport(shown, {}).write(tmp_path / "r.geojson"))
+    layer = look(Report(shown, {}).write(tmp_path / "r.geojson"))
     assert layer["features"] == len(texts)
     for text, said in zip(texts, layer["said"], strict=True):
         assert said["category"] is None
@@ -123,9 +141,9 @@ def test_what_strangers_wrote_stays_text(tmp_path):
 def test_a_map_tip_shows_both_dates_of_a_change(tmp_path):
     pair = make_pair(tmp_path, [(30, 40, 40, 50, 240)])
     report = caption_scene(pair.before, pair.after, BrightnessCaptioner())
-    chips = chips_of(report, tmp_path / "r.gpkg", (pair.before, pair.after))
+    chips = replace(report, scenes=(pair.before, pair.after)).chips()
     path = report.write(tmp_path / "r.gpkg", chips=chips)
-    told = run_script(TIP, f"{path}|layername=changes", tmp_path / "tip.png")
+    told = run_qgis("tip", f"{path}|layername=changes", tmp_path / "tip.png")
     assert told["widths"] == [128, 128], "QGIS made pictures of them"
     with rasterio.open(tmp_path / "tip.png") as file:
         shown = np.moveaxis(file.read([1, 2, 3]), 0, -1).astype(int)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import rasterio
 import rasterio.warp
-from qgis_check import A_PICTURE_HAS_NO_PLACE, draw, qgis_is_there
+from qgis_runs import A_PICTURE_HAS_NO_PLACE, draw, qgis_is_there
 from rasterio.features import rasterize
-from rfc7946 import load_valid
+from report_checks import load_valid
 from shapely.geometry import box, shape
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -63,7 +63,7 @@ def run(request, shared_data, tmp_path_factory, repository):
     )
     assert done.returncode == 0, done.stderr
     # Real dates do not always lie on each other; that is said, and nothing else.
-    assert all(line.endswith("--align may correct that") for line in done.stderr.splitlines()), done.stderr
+    assert all("is offset by" in line for line in done.stderr.splitlines()), done.stderr
     return Run(folder, json.loads(done.stdout), load_valid(path), path, int((output / "peak").read_text()))
 
 
@@ -73,7 +73,7 @@ def test_the_report_is_valid_and_speaks(run):
     assert run.summary["changes"] == len(features)
     for feature in features:
         properties = feature["properties"]
-        doubtful = properties["caption"] == "something changed"
+        doubtful = properties["caption"] == "Something changed"
         assert len(properties["caption"].split()) >= 3 or doubtful
         assert properties["caption_confident"] is not doubtful
         assert properties["area_m2"] >= 20

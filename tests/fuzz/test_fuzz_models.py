@@ -11,13 +11,12 @@ import pytest
 from damage import damaged_bytes, damaged_json, fuzzed, ours_only
 from hypothesis import given
 from hypothesis import strategies as st
-from saved_models import saved
-from tiny_facts import tiny_facts, tiny_phrasing
+from saved_models import saved, tiny_facts, tiny_phrasing
 from tiny_models import tiny_backbone
 
-from rscc.config import config_from_dict, load_config
+from rscc.configs import config_from_dict, load_config
 from rscc.model_folder import load_facts, load_model, open_model_folder
-from rscc.models import trunks
+from rscc.models import backbones
 from rscc.text.tokenizer import load_vocabulary
 
 pytestmark = pytest.mark.slow
@@ -25,9 +24,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    trunks.BACKBONES["tiny"] = tiny_backbone
+    backbones.BACKBONES["tiny"] = tiny_backbone
     yield saved(tmp_path_factory.mktemp("models") / "model", facts=tiny_facts(tiny_phrasing())).path
-    del trunks.BACKBONES["tiny"]
+    del backbones.BACKBONES["tiny"]
 
 
 def fuzz(file: Path, contents: st.SearchStrategy[bytes], load: Callable) -> None:
@@ -93,7 +92,7 @@ def test_configs(tmp_path):
             config_from_dict(json.loads(content))
 
     loading()
-    shipped = (Path(load_config.__code__.co_filename).parent / "configs" / "rdd_levir_cc.toml").read_bytes()
+    shipped = Path(load_config.__code__.co_filename).with_name("rdd_levir_cc.toml").read_bytes()
 
     @fuzzed
     @given(content=damaged_bytes(shipped))

@@ -7,14 +7,13 @@ import shutil
 from xml.etree import ElementTree
 
 import pytest
-from damage import damaged_bytes, fuzzed, ours_only
+from damage import damaged_bytes, fuzzed, mutated, ours_only
 from fuzz_bases import _sidecars, _vrt, _zip
 from hypothesis import given
 from hypothesis import strategies as st
-from mutations import mutated
 
 from tiling import ScenePair, describe
-from tiling.vrt import checked_vrt
+from tiling.vrt_checks import checked_vrt
 from workflows.dates import parse_date, scene_date
 from workflows.pairs.sidecars import tag_clouds
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import random
 
 import pytest
-from archive_rows import change, failed_row, install, ledger_row, report
-from damage import VALUES, damaged_bytes, damaged_json, fuzzed, ours_only
+from archive_rows import change, fill, install, new_claim, pair_state, report
+from damage import VALUES, damaged_bytes, damaged_json, fuzzed, mutated, ours_only
 from fuzz_bases import _report, _stac, _table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows.archive.status import archive_status, failure_reasons
-from workflows.cli.options import READERS
-from workflows.cli.status import as_text, reasons_text
-from workflows.inspection.event import read_event, read_report
-from workflows.layers.layers import write_layers
+from workflows.archive.layers.layers import write_layers
+from workflows.archive.reasons import failure_reasons
+from workflows.archive.state import read_state
+from workflows.archive.status import archive_status
+from workflows.cli.status_text import reasons_text, status_text
 from workflows.options import ExplainOptions, SceneOptions
 from workflows.pairs.options import CatalogOptions
+from workflows.pairs.rows import PairRow
 from workflows.pairs.sources import read_catalog
 from workflows.pairs.table import read_pairs
-from workflows.store.folder import ArchiveFolder
-from workflows.store.identity import Stored
-from workflows.store.ledger import Ledger
+from workflows.report.reading import open_report
+from workflows.report.scenes import find_scenes, recorded_options
 
 pytestmark = pytest.mark.slow
 
@@ -76,13 +78,13 @@ OF_ONE_TEXT = ("bands", "bounds", "memory", "pixel", "at", "scale")
 def test_texts_of_options(texts, end):
     for name in OF_ONE_TEXT:
         with ours_only():
-            READERS[name](",".join(texts) + end)
+            ExplainOptions.read({name: ",".join(texts) + end})
 
 
 @given(data=st.data(), kind=st.sampled_from([SceneOptions, ExplainOptions]))
 def test_values_of_options(data, kind):
     """Whatever passes is a number that can be worked with."""
-    names = ("gsd", "threshold", "min_area", "batch_size", "beams", "group_distance", "memory", "overlap")
+    names = ("gsd", "threshold", "min_area", "batch_size", "group_distance", "memory", "overlap")
     for name in names:
         with ours_only():
             number = data.draw(st.integers() | st.floats())
@@ -91,30 +93,38 @@ def test_values_of_options(data, kind):
 
 
 @pytest.fixture(scope="module")
-def ledger(place):
-    folder = place / "ledger"
-    folder.mkdir()
-    with Ledger.open(folder) as written:
-        rows = [ledger_row(f"p{number}", warnings=("a warning",)) for number in range(20)]
-        written.replace([*rows, *(failed_row(f"q{number}") for number in range(20))])
-        written.keep_files({"/x": Stored(1, 2, False, b"abc", ("a", "b"))})
-    return folder, (folder / "ledger.sqlite").read_bytes()
+def filled(place):
+    rows = {PairRow(f"p{n}", "/s/b.tif", "/s/a.tif"): report() if n % 2 else "no raster" for n in range(20)}
+    folder = fill(place / "filled", rows)
+    return folder, {path: path.read_bytes() for path in (folder.index, folder.failure("p0"))}
 
 
 @fuzzed
-@given(data=st.data())
-def test_ledgers(ledger, data):
-    folder, sound = ledger
-    for file in folder.iterdir():
-        file.unlink()
-    (folder / "ledger.sqlite").write_bytes(data.draw(damaged_bytes(sound)))
+@given(seeds=st.tuples(st.integers(0, 2**32), st.integers(0, 2**32)))
+def test_damaged_indexes_and_failures_leave_the_state_of_the_folders(filled, seeds):
+    folder, sound = filled
+    for (path, content), seed in zip(sound.items(), seeds, strict=True):
+        path.write_bytes(mutated(content, random.Random(seed)))
     with ours_only():
-        as_text(folder, archive_status(folder))
-        reasons_text(failure_reasons(folder))
-        with Ledger.reader(folder) as reader:
-            list(reader.rows())
-            dict(reader.files().all())
-            reader.files().get("/x")
+        status_text(folder.path, archive_status(folder.path))
+        with read_state(folder.path) as state:
+            reasons_text(failure_reasons(state.index.rows("failed")))
+            assert len(state.index.names("done")) == 10
+            state.index.get("/x")
+
+
+@fuzzed
+@given(seed=st.integers(0, 2**32))
+def test_an_index_that_somebody_forged(filled, seed):
+    folder, sound = filled
+    forged = mutated(sound[folder.index][:-32], random.Random(seed))
+    folder.index.write_bytes(forged + hashlib.sha256(forged).digest())
+    with ours_only():
+        status_text(folder.path, archive_status(folder.path))
+        with read_state(folder.path) as state:
+            reasons_text(failure_reasons(state.index.rows("failed")))
+            list(state.index.all())
+            state.index.get("/x")
 
 
 @pytest.fixture(scope="module")
@@ -129,17 +139,16 @@ def test_reports_that_are_explained(written, data):
     file, sound = written
     file.write_bytes(data.draw(damaged_json(sound) | damaged_bytes(json.dumps(sound).encode())))
     with ours_only():
-        event = read_event(file, 1)
-        event.options()
-        list(event.others())
-        event.scenes()
+        read = open_report(file)
+        recorded_options(read)
+        find_scenes(read)
 
 
 @pytest.fixture(scope="module", params=[".gpkg", ".parquet"])
 def layer(place, written, request):
     _, sound = written
     (place / "sound.geojson").write_text(json.dumps(sound))
-    made = read_report(place / "sound.geojson").write(place / f"layer{request.param}", overwrite=True)
+    made = open_report(place / "sound.geojson").write(place / f"layer{request.param}", overwrite=True)
     return made, made.read_bytes()
 
 
@@ -149,27 +158,25 @@ def test_reports_in_layers_that_are_explained(layer, data):
     file, sound = layer
     file.write_bytes(data.draw(damaged_bytes(sound)))
     with ours_only():
-        read_event(file, 1).options()
+        recorded_options(open_report(file))
 
 
 @pytest.fixture(scope="module")
 def archive(place):
-    folder = ArchiveFolder(place / "archive", durable=False)
-    folder.create()
-    row = ledger_row("one")
+    claim, row = new_claim(place / "archive"), pair_state("one")
     found = report(change(1), change(2, 12.6), ground={"type": "Point", "coordinates": [1, 2]})
-    install(folder, row, found)
-    return folder, row, found.to_geojson()
+    install(claim, row, found)
+    return claim, row, found.to_geojson()
 
 
 @fuzzed
 @given(data=st.data())
 def test_reports_that_are_gathered(archive, data):
-    folder, row, sound = archive
+    claim, row, sound = archive
     content = data.draw(damaged_json(sound) | damaged_bytes(json.dumps(sound).encode()))
-    (folder.pair_folder("one") / "changes.geojson").write_bytes(content)
+    claim.folder.report("one").write_bytes(content)
     with ours_only():
-        write_layers(folder, lambda: [row])
+        write_layers(claim, lambda: [row], stale=True)
 
 
 @given(value=VALUES)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
-from command_here import run_here
-from fakes import BrightnessCaptioner
+from captioners import BrightnessCaptioner
 from ground import BRIGHT, DARK, FULL, Ground
 from pyproj import Transformer
-from rfc7946 import load_valid
+from report_checks import load_valid
+from scene_pairs import run_here
 from scenes import Date
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry

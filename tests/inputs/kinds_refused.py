@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import rasterio
-from kind import Kind, both
+from kind import ANY, Kind, both
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.rpc import RPC
 from scenes import Date
@@ -96,124 +96,40 @@ def naming(source: str) -> Callable[[Path], Path]:
     return spoilt
 
 
-def refused(
-    name: str, built: str, text: str, spoilt: Callable[[Path], Path] | None = None, **how: Any
-) -> Kind:
-    """A row that ends with the error ``text``."""
-    return Kind(name, built, refused=text, spoilt=spoilt, **how)
+def refused(name: str, named: str, spoilt: Callable[[Path], Path] | None = None, **how: Any) -> Kind:
+    """A row that ends with an error about the file ``named``."""
+    return Kind(name, refused=named or ANY, spoilt=spoilt, **how)
 
 
 REFUSED = {
     "Refused": [
+        refused("no reference system", "after.tif", no_crs),
+        refused("RPC only", "after.tif", only_rpcs),
+        refused("missing", "after.tif", removed),
+        refused("not a raster", "after.tif", text),
+        refused("cut short", "after.tif", cut_short),
+        refused("complex pixels", "after.tif", complex_pixels),
+        refused("other place", "after.tif", after=Date(moved=(5000.0, 0.0))),
         refused(
-            "no reference system",
-            "AFTER without a CRS",
-            "after.tif: …no coordinate reference system; …gdal_edit.py…",
-            no_crs,
+            "all nodata", "", before=Date(nodata=0, hide="all but west"), after=Date(nodata=0, hide="west")
         ),
-        refused("RPC only", "AFTER with nothing but RPCs", "after.tif: …RPC…; …gdalwarp -rpc…", only_rpcs),
-        refused("missing", "AFTER is not there", "after.tif: there is no such file; check the path", removed),
-        refused(
-            "not a raster", "AFTER is a text", "after.tif: this is not a raster that can be read; …", text
-        ),
-        refused(
-            "cut short",
-            "AFTER ends in the middle",
-            "after.tif: some of its pixels cannot be decoded; get a sound copy of the file",
-            cut_short,
-        ),
-        refused(
-            "complex pixels", "AFTER of complex64", "after.tif: …complex…; give amplitudes…", complex_pixels
-        ),
-        refused(
-            "other place",
-            "AFTER 5 km away",
-            "after.tif: it shows no ground of before.tif …; give two scenes of one place",
-            after=Date(moved=(5000.0, 0.0)),
-        ),
-        refused(
-            "all nodata",
-            "BEFORE has data only where AFTER has none",
-            "…no pixel has data on both dates; …",
-            before=Date(nodata=0, hide="all but west"),
-            after=Date(nodata=0, hide="west"),
-        ),
-        refused(
-            "too coarse",
-            "both 5 m, far beyond the model's range",
-            "before.tif: 5 m per pixel is coarser than the 2 m …--force…",
-            **both(gsd=5.0, size=(60, 70)),
-        ),
-        refused(
-            "band that is not there",
-            "three bands, `--bands 1,2,7`",
-            "before.tif: …band 7…; …",
-            options=("--bands", "1,2,7"),
-        ),
-        refused(
-            "band name that is not there",
-            "no such name, `--bands B04,B03,B02`",
-            "before.tif: …B04…; …",
-            options=("--bands", "B04,B03,B02"),
-        ),
-        refused(
-            "several files in a zip",
-            "AFTER a `.zip` of two GeoTIFFs",
-            "after.zip: the archive holds 2 rasters; name one …: july.tif, june.tif",
-            two_in_a_zip,
-        ),
-        refused(
-            "VRT that reaches out",
-            "AFTER a VRT that names a file above its folder",
-            "after.vrt: the VRT names '../part_1.tif', which is not in or under its folder; …",
-            naming('"1">../part_1.tif'),
-            after=Date(layout="vrt"),
-        ),
+        refused("too coarse", "before.tif", **both(gsd=5.0, size=(60, 70))),
+        refused("band that is not there", "before.tif", options=("--bands", "1,2,7")),
+        refused("band name that is not there", "before.tif", options=("--bands", "B04,B03,B02")),
+        refused("several files in a zip", "after.zip", two_in_a_zip),
+        refused("VRT that reaches out", "after.vrt", naming('"1">../part_1.tif'), after=Date(layout="vrt")),
         refused(
             "VRT of an address",
-            "AFTER a VRT that names an address",
-            "after.vrt: the VRT names …",
+            "after.vrt",
             naming('"0">/vsicurl/http://example.org/part_1.tif'),
             after=Date(layout="vrt"),
         ),
-        refused(
-            "address not found",
-            "AFTER by an address that the server does not know (404)",
-            "http://…/nowhere/after.tif: the server has no such file; check the address",
-            opened=("path", "missing"),
-        ),
-        refused(
-            "address forbidden",
-            "AFTER by an address with a wrong token (403)",
-            "http://…/private/after.tif: the server refuses it; check the credentials …",
-            opened=("path", "wrong token"),
-        ),
-        refused(
-            "nobody answers",
-            "AFTER by an address where no server listens",
-            "http://…/after.tif: the server cannot be reached; check the address …",
-            opened=("path", "nobody"),
-            code=1,
-        ),
-        refused(
-            "object not found",
-            "AFTER an `s3://` object that is not there",
-            "s3://scenes/nowhere/after.tif: …; …",
-            opened=("path", "missing key"),
-        ),
-        refused(
-            "offline",
-            "AFTER by an address, `--offline`",
-            "http://…/after.tif: this is on a server, and --offline opens no address; …",
-            options=("--offline",),
-            opened=("path", "http"),
-        ),
-        refused("other protocol", "AFTER named as `ftp://`", "ftp://…: …; …", opened=("path", "ftp")),
-        refused(
-            "other /vsi",
-            "AFTER named as `/vsisubfile/`",
-            "/vsisubfile...: scenes are not read through this file system of GDAL; …",
-            opened=("path", "/vsisubfile/"),
-        ),
+        refused("address not found", "/nowhere/after.tif", opened=("path", "missing")),
+        refused("address forbidden", "/private/after.tif", opened=("path", "wrong token")),
+        refused("nobody answers", "/after.tif", opened=("path", "nobody"), code=1),
+        refused("object not found", "s3://scenes/nowhere/after.tif", opened=("path", "missing key")),
+        refused("offline", "/after.tif", options=("--offline",), opened=("path", "http")),
+        refused("other protocol", "", opened=("path", "ftp")),
+        refused("other /vsi", "/vsisubfile...", opened=("path", "/vsisubfile/")),
     ]
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from file_server import FileServer, serving
-from servers import BUCKET, TOKEN
+from buckets import BUCKET, TOKEN
+from servers import FileServer, serving
 
 # Of a file of the current folder; "inner" is that of a zip that holds one file.
 LOCAL = {

@@ -10,7 +10,7 @@ import rasterio
 from rasterio.dtypes import dtype_rev, typename_fwd
 from rasterio.io import DatasetReader
 from rasterio.windows import Window
-from virtual_rasters import band, source, write_bands
+from rasters import band, source, write_bands
 
 
 def mosaic_vrt(path: Path) -> Path:

@@ -1,16 +1,14 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
-from saved_models import edit, saved, with_threshold
+from saved_models import saved, with_threshold
 from tiny_models import random_arrays, tiny_model
 
-import rscc
 from rscc import model_folder as weights
 from rscc.captioner import Captioner
-from rscc.errors import DeviceUnavailable, ModelNotFound
-from rscc.model_folder import available_models, find_model, open_model_folder
+from rscc.errors import DeviceUnavailable
+from rscc.facts import pair_captions
+from rscc.model_folder import open_model_folder
 from rscc.structures import NO_CHANGE_CAPTION, Caption
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -54,15 +52,6 @@ def test_prediction_is_that_of_the_model(captioner, folder) -> None:
     assert np.corrcoef(middle[:, 1:-1, 1:-1].ravel(), grid[:, 1:-1, 1:-1].ravel())[0, 1] > 0.8
 
 
-def test_arrays_may_be_views_and_stay_as_they_are(captioner) -> None:
-    before, after = random_arrays(2)
-    original, turned = before.copy(), before[..., ::-1]
-    found = captioner.predict_change(turned, after)
-    expected = captioner.predict_change(np.ascontiguousarray(turned), after)
-    np.testing.assert_array_equal(found.change_probability, expected.change_probability)
-    np.testing.assert_array_equal(before, original)
-
-
 def test_batched_equals_single(captioner) -> None:
     before, after = random_arrays(4)
     whole, sentences = captioner.predict_change(before, after), captioner.caption(before, after)
@@ -84,41 +73,6 @@ def test_the_threshold_of_the_card_decides(captioner) -> None:
             assert caption.text == NO_CHANGE_CAPTION
             assert caption.alternatives == ()
             assert caption.score == pytest.approx(1 - probability, abs=0.01)
-
-
-def test_the_word_of_the_caller_counts_more_than_the_flag(captioner) -> None:
-    silent = with_threshold(captioner, 2.0)
-    assert {c.text for c in silent.caption(*random_arrays())} == {NO_CHANGE_CAPTION}
-    found = silent.caption(*random_arrays(), assume_changed=True)
-    assert all(c.changed and c.text != NO_CHANGE_CAPTION for c in found)
-
-
-def test_a_focus_shuts_out_what_lies_beside_it(captioner) -> None:
-    before, after = random_arrays(3, 64, 64)
-    left = np.zeros((3, 64, 64), np.float32)
-    left[..., :32] = 1
-    cut = after.copy()
-    cut[..., 32:] = before[..., 32:]
-
-    def said(later, focus=None):
-        found = captioner.caption(before, later, assume_changed=True, focus=focus)
-        return [(one.text, round(one.likelihood, 5)) for one in found]
-
-    assert said(after, left) == said(cut, left) != said(after)
-    assert said(after, np.ones_like(left)) == said(after)
-
-
-def test_a_pair_at_the_threshold_itself_is_changed(captioner) -> None:
-    before, after = random_arrays(2)
-    for localiser in ("change_head", "attention"):
-        captioner.card = replace(captioner.card, localiser=localiser)
-        probability = float(captioner.predict_change(before, after).changed_probability[0])
-        above = float(np.nextafter(np.float32(probability), np.float32(1)))
-        for threshold, changed in ((probability, True), (above, False)):
-            with_threshold(captioner, threshold)
-            assert captioner.caption(before, after)[0].changed == changed
-            silent = captioner.predict_change(before, after).change_probability[0].max() == 0
-            assert silent == (localiser == "attention" and not changed)
 
 
 def test_captions_are_words_with_scores_and_other_alternatives(captioner) -> None:
@@ -161,55 +115,12 @@ def test_forbidden_beginnings_begin_no_caption_and_runs_stand_nowhere(tmp_path, 
     assert word not in spoken[1]
 
 
-def test_a_folder_of_an_earlier_version_has_no_runs(folder) -> None:
-    edit(no_change_runs=...)(folder)
-    assert open_model_folder(folder).no_change_runs == ()
-
-
-def test_encoded_pairs_get_the_captions_of_their_random_arrays(captioner) -> None:
-    before, after = random_arrays()
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=captioner.bf16):
-        features = captioner._model.encode(torch.from_numpy(before), torch.from_numpy(after))
-    for settings in ({}, {"beams": 1}, {"assume_changed": True}):
-        assert captioner.say(features, **settings) == captioner.caption(before, after, **settings)
-
-
-def test_captions_do_not_change_from_call_to_call_and_no_gradients_are_kept(captioner, folder) -> None:
-    first = captioner.caption(*random_arrays(), assume_changed=True)
-    assert captioner.caption(*random_arrays(), assume_changed=True) == first
-    assert Captioner.load(str(folder)).caption(*random_arrays(), assume_changed=True) == first
-    single = captioner.caption(*random_arrays(3), beams=1, assume_changed=True)
-    assert all(one.alternatives == () and one.text for one in single)
-    captioner.predict_change(*random_arrays(1))
-    assert captioner.device.type == "cpu"
-    assert all(p.grad is None for p in captioner._model.parameters())
-    assert not captioner._model.training
-
-
 @pytest.mark.parametrize("device", ["cuda:7", "mps", "hpu", "meta", "quantum", ""])
 def test_a_missing_device_is_said(folder, device) -> None:
-    with pytest.raises(DeviceUnavailable, match="cpu") as caught:
+    with pytest.raises(DeviceUnavailable) as caught:
         Captioner.load(folder, device=device)
     assert device in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_model_names_the_known_ones(tmp_path, monkeypatch, folder) -> None:
-    monkeypatch.setattr(weights, "SHIPPED", folder.parent)
-    with pytest.raises(ModelNotFound, match=r"rscc-huge.*shipped models: tiny"):
-        Captioner.load("rscc-huge")
-    monkeypatch.setattr(weights, "SHIPPED", tmp_path / "nothing")
-    with pytest.raises(ModelNotFound, match="none"):
-        Captioner.load(tmp_path)
-
-
-def test_shipped_models_are_found_by_name(folder, monkeypatch) -> None:
-    monkeypatch.setattr(weights, "SHIPPED", folder.parent)
-    (folder.parent / "empty").mkdir()
-    assert [one.name for one in available_models()] == ["tiny"]
-    assert (rscc.Captioner, rscc.available_models) == (Captioner, available_models)
-    assert find_model("tiny") == folder
-    assert Captioner.load("tiny", device="cpu").card.threshold == 0.4
 
 
 def test_a_model_that_never_learnt_the_flag_says_itself_that_nothing_changed(captioner) -> None:
@@ -226,7 +137,7 @@ def test_a_model_that_never_learnt_the_flag_says_itself_that_nothing_changed(cap
     assert all(c.changed and not c.text.startswith("no") for c in found)
 
 
-def test_words_of_place_are_passed_over_where_they_say_nothing(captioner) -> None:
+def test_words_of_place_are_ranked_last_where_they_mean_nothing(captioner, monkeypatch) -> None:
     """A word of the best sentence, if it stood for a place: no sentence with it comes before one without."""
     before, after = random_arrays(8)
     plain = captioner.caption(before, after, beams=4, assume_changed=True)
@@ -236,15 +147,10 @@ def test_words_of_place_are_passed_over_where_they_say_nothing(captioner) -> Non
         for word in caption.text.split()
         if any(word not in text.split() for text in caption.alternatives)
     )
-    captioner._place_words = [captioner._model.vocabulary.words.index(word)]
+    monkeypatch.setattr(pair_captions, "PLACE_WORDS", {word})
     assert captioner.caption(before, after, beams=4, assume_changed=True) == plain
     placeless = captioner.caption(before, after, beams=4, assume_changed=True, placeless=True)
     assert placeless != plain
     for one in placeless:
         has = [word in text.split() for text in (one.text, *one.alternatives)]
         assert has == sorted(has)
-
-
-def test_the_words_of_place_are_those_of_the_vocabulary(captioner) -> None:
-    words = captioner._model.vocabulary.words
-    assert {words[place] for place in captioner._place_words} == {"left", "right", "top", "bottom", "side"}

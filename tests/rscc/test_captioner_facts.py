@@ -5,18 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from saved_models import saved, with_threshold
-from tiny_facts import tiny_facts, tiny_heads
+from saved_models import saved, tiny_facts, tiny_heads, with_threshold
 from tiny_models import random_arrays
 
 from rscc import model_folder as weights
 from rscc.captioner import Captioner
-from rscc.errors import ModelFolderInvalid
-from rscc.inference.fact_heads import ANSWERS, region_logits
-from rscc.inference.facts import GroundedCaption
-from rscc.inference.roads import CHANNELS, RoadHead
+from rscc.facts.answers import ANSWERS
+from rscc.facts.grounded_captions import GroundedCaption
+from rscc.facts.heads import region_logits
+from rscc.facts.road_head import CHANNELS, RoadHead
 from rscc.model_folder import open_model_folder
-from rscc.structures import NO_CHANGE_CAPTION
+from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.text.statements import read_statement
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -102,16 +101,6 @@ def test_no_road_is_stated_that_is_not_found(tmp_path, bias, beside) -> None:
     np.testing.assert_allclose(answers[:, len(ANSWERS) :], bias, atol=1e-2)
 
 
-def test_regions_are_measured_apart(grounded) -> None:
-    before, after = random_arrays(2)
-    regions = np.zeros((2, 64, 64))
-    regions[0, :, :32] = 1
-    found = facts_of(grounded, before, after, regions)
-    whole = facts_of(grounded, before, after, np.ones((2, 64, 64)))
-    np.testing.assert_allclose(found[1], whole[1], atol=1e-3)
-    assert np.abs(found[0] - whole[0]).max() > 1e-3
-
-
 def test_facts_are_of_the_dates_in_their_order(grounded, tmp_path) -> None:
     before, after = random_arrays(2)
     after = after // 2 + 127
@@ -128,15 +117,6 @@ def test_facts_are_of_the_dates_in_their_order(grounded, tmp_path) -> None:
     assert np.abs(found - right).max() < 0.2 * np.abs(found - wrong).max()
 
 
-def test_a_pair_that_did_not_change_has_no_facts(grounded) -> None:
-    captions = with_threshold(grounded, 1.0).caption(*random_arrays(2))
-    for caption in captions:
-        assert caption.text == NO_CHANGE_CAPTION and not caption.changed
-        assert not isinstance(caption, GroundedCaption)
-    for caption in grounded.caption(*random_arrays(2), assume_changed=True):
-        assert isinstance(caption, GroundedCaption) and caption.changed
-
-
 def test_a_new_road_or_clearing_makes_a_pair_changed(grounded, tmp_path, monkeypatch) -> None:
     """It is stated then, and as likely; nobody asks where it is changed anyway, or the decoder speaks."""
     pairs, asked = random_arrays(2), []
@@ -149,7 +129,7 @@ def test_a_new_road_or_clearing_makes_a_pair_changed(grounded, tmp_path, monkeyp
     usual = grounded.predict_change(*pairs).changed_probability
     between = float(usual.max() + 0.9) / 2
     assert usual.max() < between, "neither is changed by itself"
-    monkeypatch.setattr("rscc.captioner.lone_answers", lone)
+    monkeypatch.setattr("rscc.facts.pair_captions.lone_answers", lone)
     found = with_threshold(grounded, between).predict_change(*pairs).changed_probability
     assert found == pytest.approx([0.9, usual[1]])
     assert grounded.facts is not None
@@ -167,6 +147,18 @@ def test_a_new_road_or_clearing_makes_a_pair_changed(grounded, tmp_path, monkeyp
     assert decoder.predict_change(*pairs).changed_probability == pytest.approx(usual)
 
 
+def test_a_report_loads_no_encoder_and_no_decoder(grounded, tmp_path) -> None:
+    """What a report asks gives the same answers without them; they are loaded for the first sentence."""
+    pairs, whole = random_arrays(2), Captioner.load(tmp_path / "facts", device="cpu")
+    assert isinstance(whole._model, ChangeCaptioner)
+    for light, full in zip(grounded.survey(*pairs), whole.survey(*pairs), strict=True):
+        np.testing.assert_array_equal(light, full)
+    np.testing.assert_array_equal(grounded.search(*pairs), whole.search(*pairs))
+    assert "_model" not in vars(grounded)
+    assert grounded.caption(*pairs, ground=False) == whole.caption(*pairs, ground=False)
+    assert grounded._model.backbone is grounded.detector.backbone
+
+
 def test_without_ground_the_decoder_speaks_as_before(grounded, tmp_path) -> None:
     plain = saved(tmp_path / "plain", name="facts", changed_threshold=0.0)
     expected = Captioner.load(plain.path, device="cpu")
@@ -177,11 +169,3 @@ def test_without_ground_the_decoder_speaks_as_before(grounded, tmp_path) -> None
     assert decoder.caption(*pairs) == expected.caption(*pairs)
     assert decoder.caption(*pairs) != grounded.caption(*pairs)
     assert not any(isinstance(one, GroundedCaption) for one in decoder.caption(*pairs))
-
-
-def test_a_tampered_folder_of_facts_is_not_loaded(grounded, tmp_path) -> None:
-    file = tmp_path / "facts" / "facts.json"
-    file.write_text(file.read_text().replace("0.5", "0.0", 1))
-    with pytest.raises(ModelFolderInvalid, match=r"facts\.json: not the file that model\.json") as caught:
-        Captioner.load(tmp_path / "facts", device="cpu")
-    assert "\n" not in str(caught.value)

@@ -21,13 +21,6 @@ def test_bfloat16_is_taken_where_the_processor_gains_by_it(monkeypatch, name, in
     assert fast_bf16(torch.device("cpu")) is fast
 
 
-def test_no_other_device_is_asked_for_the_processors_instructions(monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: pytest.fail("asked"))
-    assert fast_bf16(torch.device("mps")) is False
-    assert fast_int8(torch.device("mps")) is False
-    assert fast_int8(torch.device("cuda")) is False
-
-
 @pytest.mark.parametrize(
     ("instructions", "fast"),
     [({"avx512_vnni"}, True), ({"avx_vnni"}, True), ({"amx_int8"}, True), ({"avx2", "avx512_bf16"}, False)],

@@ -6,12 +6,11 @@ from saved_models import saved
 from tiny_models import TinyTextEncoder, random_images, tiny_model
 from torch import nn
 
-from rscc.inference.tensors import load_weights
-from rscc.model_folder import available_models, find_model, load_model, open_model_folder
-from rscc.models import MODELS, model_class
-from rscc.models.trunks import build_backbone
-from rscc.stored_weights import built_for
+from rscc.model_folder import load_model
+from rscc.models.backbones import build_backbone
+from rscc.models.papers import MODELS, model_class
 from rscc.text.tokenizer import load_vocabulary
+from rscc.weights import load_weights
 
 
 def filled(folder):
@@ -46,27 +45,3 @@ def test_every_papers_model_is_the_one_that_was_filled_with_random_values_first(
 ):
     folder = saved(tmp_path / "model", tiny_model(paper, text_encoder=TinyTextEncoder()))
     assert_same_models(load_model(folder), filled(folder))
-
-
-@pytest.mark.parametrize("name", [card.name for card in available_models()])
-def test_a_shipped_model_is_the_one_that_was_filled_with_random_values_first(name):
-    folder = open_model_folder(find_model(name))
-    assert_same_models(load_model(folder), filled(folder))
-
-
-def made() -> nn.ModuleList:
-    layers = [nn.Linear(3, 4), nn.Conv2d(3, 4, 1), nn.Embedding(3, 4), nn.LayerNorm(4), nn.BatchNorm2d(4)]
-    nn.init.kaiming_normal_(layers[1].weight)
-    nn.init.xavier_uniform_(layers[0].weight)
-    return nn.ModuleList(layers)
-
-
-def test_modules_built_for_a_file_draw_nothing_but_have_their_constants():
-    state = torch.random.get_rng_state()
-    with built_for(1000):
-        layers = made()
-    assert torch.equal(torch.random.get_rng_state(), state)
-    assert layers[3].weight.tolist() == layers[4].running_var.tolist() == [1.0] * 4
-    assert layers[3].bias.tolist() == layers[4].running_mean.tolist() == [0.0] * 4
-    made()
-    assert not torch.equal(torch.random.get_rng_state(), state)

@@ -1,10 +1,4 @@
-import importlib.util
-import sys
-from pathlib import Path
-
 import pytest
-
-from rscc.torchvision_compat import TorchvisionFinder, install
 
 # A torchvision whose compiled library is empty, and what becomes of ``load`` in the place of loading it.
 WITH_LIBRARY = """
@@ -77,14 +71,6 @@ def told(run_python):
     return run_python(ALL_CASES)
 
 
-def test_importing_rscc_imports_no_torch(run_python):
-    heavy = run_python(
-        "import json, sys, rscc\n"
-        "print(json.dumps([n for n in ('torch', 'torchvision', 'numpy', 'rasterio') if n in sys.modules]))"
-    )
-    assert heavy == []
-
-
 @pytest.mark.slow
 def test_timm_and_open_clip_import_after_rscc(run_python):
     names = run_python(
@@ -109,48 +95,3 @@ def test_nothing_is_declared_when_the_compiled_library_loads(told):
 def test_operators_are_declared_before_torchvision_runs_when_its_library_does_not_load(told, failure):
     assert told[failure]["loaded"] == [True]
     assert told[failure]["has_nms"]
-
-
-def test_a_broken_library_of_another_kind_is_not_hidden(told):
-    assert told["broken"] == "ZeroDivisionError"
-
-
-def test_a_package_without_a_compiled_library_gets_both_operators_once(told):
-    assert told["none"] == [["nms", "qnms"], [], True]
-
-
-def test_every_other_module_is_left_to_the_other_finders_and_a_missing_torchvision_missing(monkeypatch):
-    finder = TorchvisionFinder()
-    assert finder.find_spec("torch", None) is None
-    assert finder.find_spec("torchvision.ops", ["somewhere"]) is None
-    monkeypatch.setattr(sys, "meta_path", [TorchvisionFinder()])
-    assert finder.find_spec("torchvision", None) is None
-
-
-def test_the_spec_still_names_the_real_file(tmp_path, monkeypatch):
-    package = tmp_path / "torchvision"
-    package.mkdir()
-    source = package / "__init__.py"
-    source.write_text("")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [TorchvisionFinder(), *_without_ours()])
-    spec = importlib.util.find_spec("torchvision")
-    assert spec is not None and spec.loader is not None
-    assert Path(spec.loader.get_filename("torchvision")) == source
-
-
-def test_installing_twice_leaves_one_finder(monkeypatch):
-    monkeypatch.setattr(sys, "meta_path", _without_ours())
-    monkeypatch.delitem(sys.modules, "torchvision", raising=False)
-    install()
-    install()
-    assert sum(isinstance(finder, TorchvisionFinder) for finder in sys.meta_path) == 1
-
-
-def test_the_finder_is_in_place_after_importing_the_package():
-    assert any(isinstance(finder, TorchvisionFinder) for finder in sys.meta_path)
-
-
-def _without_ours():
-    return [finder for finder in sys.meta_path if not isinstance(finder, TorchvisionFinder)]

@@ -1,24 +1,28 @@
-"""The command ``rscc`` with the model of :mod:`archive_fakes`, in processes that a test may kill.
-
-They are forked from a server that has imported what they need, so that each starts in some milliseconds.
-"""
+"""The command ``rscc`` with a fake model, and Dask clusters, in processes that a test may kill."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import multiprocessing
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+
+import dask
+import psutil
+from distributed import LocalCluster
 
 DEADLINE = 300.0
 _LOADED = [
@@ -28,8 +32,8 @@ _LOADED = [
     "rscc.captioner",
     "workflows.archive.run",
     "workflows.cli.commands",
-    "workflows.engines.local",
-    "workflows.report.geopackage",
+    "workflows.archive.workers.engine",
+    "workflows.report.formats.geopackage",
     "workflows.scene.parts",
 ]
 # Not the one that engines in the process of the tests have.
@@ -37,35 +41,53 @@ _SERVER = forkserver.ForkServer()
 _SERVER.set_forkserver_preload(_LOADED)
 
 
-def rscc(arguments: list[str], log: Path) -> None:
+def rscc(arguments: list[str], log: Path, split_above: int) -> None:
     """Run the command with its streams going to ``log``."""
     _redirect(log)
     # A command of its own: its workers come from a server of its own, not from the one that it comes from.
     importlib.reload(forkserver)
+    if arguments[0] == "batch" and "--scheduler" not in arguments:
+        _fork_server()
     from archive_fakes import fake_card, load_fake
 
+    from workflows.archive import dispatch
+    from workflows.archive.workers import engine
     from workflows.cli.app import main
-    from workflows.engines import dask
 
     # A scheduler of this machine answers soon or never.
-    dask.ANSWER = 8.0
+    engine.ANSWER = 15.0
+    dispatch.SPLIT_ABOVE = split_above
     main(arguments, captioner_factory=load_fake, card_factory=fake_card)
 
 
-def lead(scenes: list[tuple[str, str]], folder: Path) -> None:
-    """Lead two workers through pairs; what is said goes to ``out.txt`` and ``err.txt``."""
-    _redirect(folder / "out.txt", folder / "err.txt")
-    importlib.reload(forkserver)
-    from archive_fakes import load_fake
-    from engines import drive
+def _fork_server() -> None:
+    """Make the server that workers come from a copy of this process: it has loaded all modules."""
 
-    from workflows import SceneOptions
-    from workflows.engines.local import LocalEngine
-    from workflows.engines.tasks import ModelSource, Task
+    def copy(path: str, arguments: list[str], passed: list[int]) -> int:
+        if pid := os.fork():
+            return pid
+        try:
+            # Above all its own end of the pipe that tells of the end of the command.
+            for number in {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, *passed}:
+                with suppress(OSError):
+                    os.close(number)
+            forkserver.main(*passed, [])
+        finally:
+            os._exit(1)
 
-    pairs = [Task(str(n), str(n), "pair", 1, *pair, SceneOptions()) for n, pair in enumerate(scenes)]
-    with LocalEngine(ModelSource("any", "cpu", load_fake), 2) as engine:
-        print("done", len(drive(engine, pairs)), flush=True)
+    resource_tracker.ensure_running()
+    with patch.object(forkserver.util, "spawnv_passfds", copy), _no_interrupts():
+        forkserver.ensure_running()
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Start processes that never get Ctrl-C, as the engine does."""
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
 
 
 def dask_scheduler(port: int, log: Path) -> None:
@@ -121,10 +143,10 @@ class Commands:
         self._started.append(process)
         return process
 
-    def begin(self, *arguments: object) -> BaseProcess:
+    def begin(self, *arguments: object, split_above: int = 1024) -> BaseProcess:
         """Start the command."""
         self.log.write_text("")
-        return self.start(rscc, [str(argument) for argument in arguments], self.log)
+        return self.start(rscc, [str(argument) for argument in arguments], self.log, split_above)
 
     def run(self, *arguments: object) -> int:
         """Run the command to its end and return its exit code; a signal has a negative one."""
@@ -189,6 +211,27 @@ def kill(process: BaseProcess) -> None:
     process.join(DEADLINE)
 
 
+@contextmanager
+def forked_cluster(workers: int, **settings: object) -> Iterator[LocalCluster]:
+    """A Dask cluster of this process whose workers come back when they died.
+
+    They start as copies of a process that has loaded what they need.
+    """
+    settings = {
+        "distributed.scheduler.allowed-failures": 1,
+        "distributed.comm.timeouts.connect": "10s",
+    } | settings
+    settings["distributed.worker.multiprocessing-method"] = "forkserver"
+    forkserver.set_forkserver_preload(["distributed", "archive_fakes", "workflows.scene.run"])
+    resource_tracker.ensure_running()
+    # Python 3.11 looks for these modules where its environment says, and not on the path of this process.
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(OURS)), _no_interrupts():
+        forkserver.ensure_running()
+    given = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "memory_limit": 0}
+    with dask.config.set(settings), LocalCluster(n_workers=workers, **given) as cluster:
+        yield cluster
+
+
 def workers_of(process: BaseProcess) -> list[int]:
     """The process ids of the local workers of a command."""
     servers = [pid for pid in _children(process.pid) if b"forkserver" in _command_line(pid)]
@@ -196,8 +239,10 @@ def workers_of(process: BaseProcess) -> list[int]:
 
 
 def _children(pid: int | None) -> list[int]:
+    # Each thread has its own.
     with suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        listed = Path(f"/proc/{pid}/task").glob("*/children")
+        return [int(child) for path in listed for child in path.read_text().split()]
     return []
 
 
@@ -227,3 +272,80 @@ def kill_pid(pid: int) -> None:
     """Kill a process, unless it has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OURS = (str(REPOSITORY), str(REPOSITORY / "tests" / "support"))
+_SETTINGS = {
+    "OMP_NUM_THREADS": "1",
+    "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "10s",
+}
+
+
+class Cluster:
+    """A context manager; ``folder`` takes the scheduler's address file and the logs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / "scheduler.json"
+        self.processes: list[subprocess.Popen] = []
+
+    def scheduler(self, paths: Sequence[str] = OURS) -> str:
+        """Start the scheduler and return its address; ``paths`` are where it finds modules."""
+        self._start(
+            ["scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(self.file)], paths
+        )
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return json.loads(self.file.read_text())["address"]
+            except (OSError, ValueError, KeyError):
+                assert time.monotonic() < deadline, self.logs()
+                time.sleep(0.05)
+
+    def worker(self, *options: str, threads: int = 1, paths: Sequence[str] = OURS) -> subprocess.Popen:
+        """Start a worker with its nanny; returns the nanny's process."""
+        given = ["--scheduler-file", str(self.file), "--nthreads", str(threads), "--memory-limit", "0"]
+        given += ["--local-directory", str(self.folder)]
+        return self._start(["worker", *given, *options], paths)
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
+
+    def _start(self, words: Sequence[str], paths: Sequence[str]) -> subprocess.Popen:
+        log = self.folder / f"{len(self.processes)}-{words[0]}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dask", *words, "--no-dashboard"],
+                cwd=self.folder,
+                env={**os.environ, **_SETTINGS, "PYTHONPATH": os.pathsep.join(paths)},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+        self.processes.append(process)
+        return process
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for process in self.processes:
+            kill_tree(process.pid)
+            process.wait(timeout=120)
+
+
+def family(pid: int) -> list[psutil.Process]:
+    """A process and all that it started and that is still there."""
+    try:
+        one = psutil.Process(pid)
+        return [one, *one.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def kill_tree(pid: int) -> None:
+    """End a process and all that it started, by SIGKILL."""
+    for one in family(pid):
+        with suppress(psutil.NoSuchProcess):
+            one.kill()

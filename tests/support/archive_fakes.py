@@ -8,7 +8,7 @@ NAME of the scene before (not its folder) holds one of the words:
     raise unpicklable       fail: with an unexpected error, with an error that cannot travel between processes
     hang held spin          never end; the second one holds the interpreter as a native call does, the third
                             one computes
-    bomb                    take 1 GiB of memory, and give them back
+    hungry                  take memory until somebody ends it
     slow                    take 0.3 seconds more
     big                     a report of 20 MB
     noisy                   print to both streams
@@ -29,7 +29,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fakes import BrightnessCaptioner, card
+from captioners import BrightnessCaptioner, card
 
 from rscc.errors import ModelNotFound
 from tiling import SceneInfo
@@ -39,7 +39,7 @@ BIG = 20_000_000
 
 
 def load_fake(model: str, device: str) -> BrightnessCaptioner:
-    """The captioner of :mod:`fakes`; ``missing`` cannot be loaded, ``dies`` ends the process that tries."""
+    """A fake captioner; ``missing`` cannot be loaded, ``dies`` ends the process that tries."""
     from workflows.scene import run
     from workflows.scene.parts import caption_scene  # what joins the parts of a pair keeps this one
 
@@ -100,6 +100,13 @@ def _fail(error: Exception) -> None:
     raise error
 
 
+def _take_memory() -> None:
+    taken = []
+    while True:
+        taken.append(bytes(2**26).replace(b"\0", b"x"))
+        time.sleep(0.05)
+
+
 def _spin() -> None:
     while True:
         pass
@@ -121,7 +128,7 @@ _BEHAVIOURS: dict[str, Callable[[Path], object]] = {
     # PyDLL keeps the interpreter's lock during the call.
     "held": lambda before: ctypes.PyDLL(None).sleep(3600),
     "spin": lambda before: _spin(),
-    "bomb": lambda before: bytearray(2**30),
+    "hungry": lambda before: _take_memory(),
     "slow": lambda before: time.sleep(0.3),
     "noisy": lambda before: _print(),
 }

@@ -1,15 +1,25 @@
-"""An archive's worth of small pairs, some of them broken in every way there is, and their table."""
+"""Small pairs for an archive, some of them broken in every way, and runs of their table in this process."""
 
 from __future__ import annotations
 
 import csv
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from archive_engines import InlineEngine
+from archive_fakes import fake_card
 from scene_pairs import GROUND, MadePair, make_pair, north_up, write_raster
+
+from workflows import SceneOptions
+from workflows.archive.dispatch import ArchiveOptions
+from workflows.archive.index import PairState
+from workflows.archive.run import ArchiveSummary, run_archive
+from workflows.archive.state import read_state
+from workflows.pairs.table import read_pairs
 
 SIZE = (64, 96)
 # What is wrong with a pair -> the error that it fails with; None where the process is gone.
@@ -115,20 +125,22 @@ def pairs_with_folder(archive: Path) -> int:
 
 
 def contents(archive: Path) -> dict[str, bytes]:
-    """Everything that an archive holds, by path, but for times, attempts, the engine's name and the ledger.
+    """Everything that an archive holds, by path, but for times, workers, its id and its index.
 
     What is temporary would be found here, too: two archives are equal when these are.
     """
     found = {}
     for path in sorted(archive.rglob("*")):
         name = path.relative_to(archive).as_posix()
-        if name in ("archive.lock", "ledger.sqlite"):
+        if name in ("index.sqlite", "rscc-archive.json") or name.startswith(("claims/", "runs/")):
             continue
         content = path.read_bytes() if path.is_file() else b"folder"
         if path.name == "changes.geojson":
             content = re.sub(rb'"started": "[^"]*", "seconds": [0-9.]+', b"", content)
         elif name == "summary.csv":
             content = _without_times(content)
+        elif name.startswith("failed/"):
+            content = re.sub(rb'"(worker|seconds|finished)": [^,}]+', b"", content)
         elif name == "run.json":
             content = re.sub(rb'"engine": "\w+"', b"", content)
         found[name] = content
@@ -137,5 +149,55 @@ def contents(archive: Path) -> dict[str, bytes]:
 
 def _without_times(summary: bytes) -> bytes:
     rows = list(csv.reader(summary.decode().splitlines()))
-    kept = [place for place, name in enumerate(rows[0]) if name not in ("seconds", "attempts")]
+    kept = [place for place, name in enumerate(rows[0]) if name not in ("seconds",)]
     return "\n".join(",".join(row[place] for place in kept) for row in rows).encode()
+
+
+def run(
+    made: MadeArchive,
+    out: Path,
+    engine: InlineEngine | None = None,
+    scene: SceneOptions | None = None,
+    notice: Callable[[str], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+    **options,
+) -> ArchiveSummary:
+    """Run the table into ``out``; without an engine none may be started."""
+
+    def start() -> InlineEngine:
+        assert engine is not None, "there is nothing to do"
+        return engine
+
+    how = scene or SceneOptions(), ArchiveOptions(**options)
+    rows = read_pairs(made.table)
+    return run_archive(rows, out, fake_card("fake"), start, *how, notice=notice, warn=warn)
+
+
+def begun(engine: InlineEngine) -> list[str]:
+    """The pairs that an engine was given, in order."""
+    return [task.pair for task in engine.tasks]
+
+
+def states(out: Path) -> dict[str, str]:
+    with read_state(out) as state:
+        return {row.pair: row.state for row in state.index.rows()}
+
+
+def row_of(out: Path, pair: str) -> PairState:
+    with read_state(out) as state:
+        return state.index.one(pair)
+
+
+def mark(report: Path) -> bytes:
+    """Confirm the first change of a report, which has one, as a person does; returns its new bytes.
+
+    It is left without its attribute ``id``, which GIS drop, and without one that earlier versions lack.
+    """
+    content = json.loads(report.read_bytes())
+    properties = content["features"][0]["properties"]
+    properties |= {"review_status": "confirmed", "reviewer": "Zoe"}
+    del properties["id"], properties["changed_at_least"]
+    # A new file, as rscc review and GIS make it.
+    report.unlink()
+    report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
+    return report.read_bytes()

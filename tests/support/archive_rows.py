@@ -10,32 +10,34 @@ from typing import Any
 from shapely.geometry import Polygon, box
 
 from tiling import geodesic_area_m2
-from workflows.layers.stac import stac_item
+from workflows.archive.archive import Archive
+from workflows.archive.claim import Claim
+from workflows.archive.folder import ITEM, REPORT, STYLE, ArchiveFolder
+from workflows.archive.index import PairState
+from workflows.archive.layers.stac import stac_item
+from workflows.archive.workers.tasks import Outcome
 from workflows.pairs.rows import PairRow
 from workflows.report.change import Change
 from workflows.report.qgis import qgis_style
-from workflows.report.report import ChangeReport
-from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
-from workflows.store.ledger import Ledger
-from workflows.store.ledger_rows import LedgerRow
+from workflows.report.report import Report
 
 
-def ledger_row(pair: str, state: str = "done", **values: Any) -> LedgerRow:
-    """A row of the ledger; ``values`` replace what it has by default."""
-    fields: dict[str, Any] = {
-        "pair": pair, "number": 0, "before": "/scenes/before.tif", "after": "/scenes/after.tif",
-        "key": f"key of {pair}", "state": state, "attempts": 1, "lost": 0, "worker": "worker-1",
-        "started": 1.7e9, "finished": 1.7e9 + 2, "seconds": 1.25, "changes": 1, "area_m2": 100.0, "tiles": 4,
-        "warnings": (),
-    }  # fmt: skip
-    return LedgerRow(**{**dict.fromkeys(LedgerRow.__slots__), **fields, **values})
+def pair_state(pair: str, state: str = "done", **values: Any) -> PairState:
+    """A row of the index; ``values`` replace what it has by default."""
+    done = {"changes": 1, "area_m2": 100.0, "tiles": 4} if state == "done" else {}
+    return PairState(
+        **{
+            "pair": pair, "number": 0, "before": "/scenes/before.tif", "after": "/scenes/after.tif",
+            "key": f"key of {pair}", "state": state, "worker": "worker-1", "finished": 1.7e9 + 2,
+            "seconds": 1.25, **done, **values,
+        }
+    )  # fmt: skip
 
 
-def failed_row(pair: str, **values: Any) -> LedgerRow:
+def failed_state(pair: str, **values: Any) -> PairState:
     """A row of a pair that failed."""
     failure = {"kind": "refused", "error": "SceneUnreadable", "line": f"{pair}.tif: no raster"}
-    nothing = {"changes": None, "area_m2": None, "tiles": None}
-    return ledger_row(pair, "failed", **{**nothing, **failure, **values})
+    return pair_state(pair, "failed", **{**failure, **values})
 
 
 def square_of(west: float, south: float, area_m2: float) -> Polygon:
@@ -68,7 +70,7 @@ def change(number: int = 1, west: float = 12.5, south: float = 41.9, **values: A
 
 def report(
     *changes: Change, dates: tuple[str | None, str | None] = ("2019-08", "2020"), **run: Any
-) -> ChangeReport:
+) -> Report:
     """A report with as much of a run record as the layers look at; ``run`` adds to it."""
     record = {
         "inputs": {
@@ -81,30 +83,37 @@ def report(
         "versions": {"rscc": "0.1.0"},
         **run,
     }
-    return ChangeReport(list(changes), record)
+    return Report(list(changes), record)
 
 
-def install(folder: ArchiveFolder, row: LedgerRow, found: ChangeReport) -> None:
-    """Install a pair as the coordinator does."""
+def install(claim: Claim, row: PairState, found: Report) -> None:
+    """Install a pair as a run does."""
     content = found.encoded()
-    item = json.dumps(stac_item(row, json.loads(content))).encode()
-    folder.install(row.pair, {REPORT: content, STYLE: qgis_style().encode(), ITEM: item})
+    item = json.dumps(stac_item(row, json.loads(content), row.key)).encode()
+    claim.install(row.pair, {REPORT: content, STYLE: qgis_style().encode(), ITEM: item})
 
 
-def fill(path: Path, rows: Mapping[PairRow, ChangeReport | str | None]) -> ArchiveFolder:
+def new_claim(path: Path) -> Claim:
+    """Make an archive and return the right to write into it, which nobody else asks for."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = ArchiveFolder(path)
+    folder.create()
+    return Claim(folder, folder.work / "1-of-1")
+
+
+def fill(path: Path, rows: Mapping[PairRow, Report | str | None]) -> ArchiveFolder:
     """Make an archive of pairs: a report is done, a text the line of a failure, None is left to do."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    folder = ArchiveFolder(path, durable=False)
-    folder.create()
-    with Ledger.open(path) as ledger:
-        ledger.plan([(row, "k") for row in rows], retry_failed=False)
+    folder = ArchiveFolder(path)
+    with Archive.open(folder) as archive:
+        archive.plan(((row, "k") for row in rows), retry_failed=False, overwrite=False)
         for row, end in rows.items():
-            if end is None:
-                continue
-            ledger.start(row.pair, 1)
+            state = archive.index.one(row.pair)
+            outcome = Outcome(
+                row.pair, "refused", error="SceneNotFound", line=str(end), worker="w1", seconds=1.0
+            )
             if isinstance(end, str):
-                ledger.failed(row.pair, "w1", 1.0, "refused", "SceneNotFound", end)
-            else:
-                ledger.done(row.pair, "w1", 1.0, len(end.changes), end.area_m2, 3)
-                install(folder, ledger_row(row.pair), end)
+                archive.fail(state, outcome, overwrite=True)
+            elif end is not None:
+                archive.done(state, outcome, *archive.install(state, end.encoded(), overwrite=True))
     return folder

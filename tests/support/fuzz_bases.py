@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,15 @@ from unittest.mock import patch
 
 import numpy as np
 import rasterio
-from fakes import BrightnessCaptioner
-from inline_engine import InlineEngine
+from archive_engines import InlineEngine
+from captioners import BrightnessCaptioner
 from rasterio.control import GroundControlPoint
-from rasters import north_up, write_scene
+from rasters import band, north_up, source, write_bands, write_scene
 from saved_models import saved
 from scene_pairs import make_pair
 from tiny_models import tiny_backbone
-from virtual_rasters import band, source, write_bands
 
-from rscc.models import trunks
+from rscc.models import backbones
 from workflows.cli import batch
 from workflows.cli.app import main
 
@@ -61,7 +59,7 @@ def all_bases(root: Path) -> list[Base]:
     bases = [_host(root, suffix, driver) for suffix, driver in HOSTS.items()]
     bases += [_inspected(root), _vrt(root), _sidecars(root), _control_points(root), _zip(root)]
     bases += [_table(root, "csv"), _table(root, "parquet"), _stac(root), _dated(root)]
-    bases += [_report(root), _report(root, "convert"), _ledger(root), _batch(root)]
+    bases += [_report(root), _report(root, "convert"), _index(root), _batch(root)]
     bases += [_model(root), _model(root, "verify")]
     return bases
 
@@ -69,8 +67,8 @@ def all_bases(root: Path) -> list[Base]:
 def run(words: tuple[str, ...]) -> None:
     """Run the command in this process, with a model without weights unless a folder of one is named."""
     with (
-        patch.dict(trunks.BACKBONES, tiny=tiny_backbone),
-        patch.object(batch, "_engine_factory", lambda *_: lambda source: InlineEngine()),
+        patch.dict(backbones.BACKBONES, tiny=tiny_backbone),
+        patch.object(batch, "_engine", lambda *_: InlineEngine()),
     ):
         if "--model" in words:
             main(list(words))
@@ -224,7 +222,7 @@ def _report(root: Path, name: str = "report") -> Base:
     _quiet(folder, ("caption", "before.tif", "after.tif", "-o", REPORT))
     if name == "convert":
         return Base(name, folder, (REPORT,), ("convert", REPORT, "changes.gpkg"), "changes.gpkg")
-    return Base(name, folder, (REPORT,), ("explain", "--report", REPORT, "--id", "1"))
+    return Base(name, folder, (REPORT,), ("explain", REPORT, "--id", "1"))
 
 
 def _archive(root: Path, name: str) -> Path:
@@ -236,16 +234,16 @@ def _archive(root: Path, name: str) -> Path:
     return folder
 
 
-def _ledger(root: Path) -> Base:
-    folder = _archive(root, "ledger")
-    return Base("ledger", folder, ("archive/ledger.sqlite",), ("status", "archive", "--failed"))
+def _index(root: Path) -> Base:
+    folder = _archive(root, "index")
+    return Base("index", folder, ("archive/index.sqlite",), ("status", "archive", "--failed"))
 
 
 def _batch(root: Path) -> Base:
     """An archive to go on with, of which anything may be damaged."""
     folder = _archive(root, "archive")
     shutil.rmtree(folder / "archive" / "work", ignore_errors=True)
-    names = ("ledger.sqlite", "run.json", "catalog.json", "pairs/one/changes.geojson", "summary.csv")
+    names = ("index.sqlite", "run.json", "catalog.json", "pairs/one/changes.geojson", "pairs/one/item.json")
     mutable = (*(f"archive/{name}" for name in names), "source.csv")
     return Base("archive", folder, mutable, ("batch", "source.csv", "--out", "archive", "-q"))
 
@@ -253,7 +251,7 @@ def _batch(root: Path) -> Base:
 def _model(root: Path, name: str = "model") -> Base:
     folder = _folder(root, name)
     make_pair(folder, CHANGES, size=SIZE)
-    with patch.dict(trunks.BACKBONES, tiny=tiny_backbone):
+    with patch.dict(backbones.BACKBONES, tiny=tiny_backbone):
         saved(folder / "model", gsd=0.5, gsd_range=(0.2, 2.0), tile_size=64)
     words = ("caption", "before.tif", "after.tif", "--model", "model", "-o", REPORT, "-q", "--device", "cpu")
     if name == "verify":
@@ -274,7 +272,3 @@ def _seal(folder: Path) -> None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return
     file.write_text(json.dumps(content))
-
-
-if __name__ == "__main__":
-    run(tuple(sys.argv[1:]))

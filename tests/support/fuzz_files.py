@@ -1,15 +1,11 @@
-"""Run the command on damaged copies of sound folders and count what must not happen.
+"""Run the command on damaged copies of undamaged folders and count failures.
 
-Usage: python tests/support/fuzz_files.py --count 20000 [--first 0] [--seed 1] [--only vrt model] [--fresh]
-           [--keep DIR]
+    python tests/support/fuzz_files.py --count 20000 [--first 0] [--seed 1] [--only vrt model] [--keep DIR]
 
-Every kind of folder is first run undamaged, and must succeed. Each case then copies it, damages one file and
-runs the command there, in a worker process that stays warm; with --fresh in one of its own, whose streams are
-looked at whatever library wrote to them. Counted are errors that are none of ours ("unexpected"), tracebacks,
-ends by a signal, cases over 60 seconds, lines that steer a terminal, outputs that are half written, files
-that are no output and stay, and inputs that changed. What goes wrong is told on stderr as it comes. The
-summary is one line of JSON; a case is made again by its number and the seed, and with --keep the folders of
-those that went wrong stay.
+Every kind of folder first runs undamaged. Each case copies it, damages one file and runs the command there in
+a worker process. Failures are unexpected errors, tracebacks, ends by a signal, cases over 60 seconds, lines
+that steer a terminal, half-written outputs, files that stay, and changed inputs. They are printed to stderr
+at once, the summary as one line of JSON. Number and seed reproduce a case; --keep keeps failed folders.
 """
 
 from __future__ import annotations
@@ -23,10 +19,8 @@ import os
 import random
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections import Counter
@@ -39,8 +33,8 @@ if __name__ == "__main__":
     for place in (Path(__file__).parent, Path(__file__).parents[2]):
         sys.path.insert(0, str(place))
 
+from damage import mutated
 from fuzz_bases import Base, all_bases, run
-from mutations import mutated
 
 PATIENCE = 60.0
 REPORTED = 500
@@ -73,7 +67,7 @@ class Summary:
     examples: list[dict[str, object]] = field(default_factory=list)
 
     def add(self, case: Case) -> None:
-        """Count a case; the first of each kind of problem is kept."""
+        """Count a case; keep the first of each kind of problem."""
         self.cases += 1
         self.codes.setdefault(case.base, Counter())[str(case.code)] += 1
         self.slowest_seconds = round(max(self.slowest_seconds, case.seconds), 2)
@@ -85,20 +79,19 @@ class Summary:
 
 
 def main() -> None:
-    """Run as many cases as are asked for."""
+    """Run the requested cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", nargs="*", help="names of bases; default: all")
     parser.add_argument("--keep", type=Path, help="folder for those that went wrong")
-    parser.add_argument("--fresh", action="store_true", help="a process for each case: slower, sees more")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         summary = fuzz(
             Path(place), range(given.first, given.first + given.count), given.seed,
-            only=given.only, keep=given.keep, seconds=given.seconds, fresh=given.fresh, tell=sys.stderr,
+            only=given.only, keep=given.keep, seconds=given.seconds, tell=sys.stderr,
         )  # fmt: skip
     print(json.dumps(vars(summary)))
 
@@ -111,7 +104,6 @@ def fuzz(
     only: list[str] | None = None,
     keep: Path | None = None,
     seconds: float = 1e9,
-    fresh: bool = False,
     tell: TextIO | None = None,
 ) -> Summary:
     """Run cases and return their sum; ``place`` is an empty folder for all that is made."""
@@ -119,7 +111,7 @@ def fuzz(
     with contextlib.redirect_stdout(io.StringIO()):
         bases = [base for base in all_bases(place / "bases") if not only or base.name in only]
     summary, started = Summary(), time.monotonic()
-    with _Fresh() if fresh else _Worker() as worker:
+    with _Worker() as worker:
         for base in bases:
             shutil.copytree(base.folder, place / "case")
             answer = worker.ask(place / "case", base.words)
@@ -244,32 +236,6 @@ class _Worker(contextlib.AbstractContextManager):
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.join()
-
-
-class _Fresh(contextlib.AbstractContextManager):
-    """Runs every command in a process of its own."""
-
-    def ask(self, folder: Path, words: tuple[str, ...]) -> dict | None:
-        """Return what a command came to, as :meth:`_Worker.ask` does."""
-        command = [sys.executable, str(Path(__file__).with_name("fuzz_bases.py")), *words]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, env=environment)
-            ended = threading.Timer(PATIENCE, process.kill)
-            ended.start()
-            _, status, used = os.wait4(process.pid, 0)
-            ended.cancel()
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode < 0:
-                return None
-            texts = {}
-            for name, stream in (("out", out), ("err", err)):
-                stream.seek(0)
-                texts[name] = stream.read().decode(errors="replace")
-        return {"code": process.returncode, "peak_mb": used.ru_maxrss // 1024, **texts}
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
 
 def _serve(pipe: Connection) -> None:

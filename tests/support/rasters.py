@@ -1,15 +1,20 @@
-"""Small georeferenced rasters, written to disk for tests."""
+"""Small georeferenced rasters and VRTs on disk, scenes opened from them or refused, and random tile grids."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import rasterio
 from affine import Affine
+from hypothesis import strategies as st
+from pyproj import Transformer
 from rasterio.enums import ColorInterp
+
+from tiling import ScenePair, TileGrid, TilingError, Window, describe
 
 UTM = "EPSG:32633"
 ORIGIN = (500_000.0, 5_600_000.0)
@@ -32,7 +37,7 @@ def textured(height: int, width: int, *, bands: int = 3, seed: int = 0, dtype: s
 
 
 def write_dates(folder: Path, *images: np.ndarray, **options: Any) -> list[Path]:
-    """Write two scenes alike but for their pixels, before.tif and after.tif."""
+    """Write two scenes that differ only in pixels, before.tif and after.tif."""
     names = ("before.tif", "after.tif")
     return [write_scene(folder / name, image, **options) for name, image in zip(names, images, strict=True)]
 
@@ -81,3 +86,109 @@ def write_scene(
             if said is not None:
                 setattr(file, what, said)
     return path
+
+
+PLACE = f"<SRS>{UTM}</SRS><GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>"
+
+
+def source(name: object, band: object = 1, relative: object = 1, more: str = "", kind: str = "Simple") -> str:
+    """A source of a band: a band of the raster ``name``."""
+    return (
+        f'<{kind}Source><SourceFilename relativeToVRT="{relative}">{name}</SourceFilename>'
+        f"<SourceBand>{band}</SourceBand>{more}</{kind}Source>"
+    )
+
+
+def band(number: int, content: str, dtype: str = "Byte") -> str:
+    """A band of what ``content`` says."""
+    return f'<VRTRasterBand dataType="{dtype}" band="{number}">{content}</VRTRasterBand>'
+
+
+def gcp_list(points: Iterable[tuple[object, ...]]) -> str:
+    """A place by ground control points: column, row, x and y of each."""
+    listed = (
+        f'<GCP Id="{n}" Pixel="{col}" Line="{row}" X="{x}" Y="{y}"/>'
+        for n, (col, row, x, y) in enumerate(points)
+    )
+    return f'<GCPList Projection="{UTM}">{"".join(listed)}</GCPList>'
+
+
+def write_bands(path: Path, content: str, size: tuple[int, int] = (60, 40), place: str = PLACE) -> Path:
+    """Write a VRT of bands and what else ``content`` says."""
+    wide, high = size
+    path.write_text(f'<VRTDataset rasterXSize="{wide}" rasterYSize="{high}">{place}{content}</VRTDataset>')
+    return path
+
+
+def write_vrt(
+    path: Path, name: object = "a.tif", *, relative: object = 1, extra: str = "", **options: Any
+) -> Path:
+    """Write a VRT of three bands of the raster ``name`` and what else ``extra`` says."""
+    bands = "".join(band(number, source(name, number, relative)) for number in (1, 2, 3))
+    return write_bands(path, bands + extra, **options)
+
+
+# What stands for a secret in an address: it must come up in no message.
+SECRETS = ("0123456789abcdef", "hunter2")
+
+
+def whole(pair: ScenePair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both dates and the validity of all the pixels of a pair."""
+    return pair.read(Window(0, 0, pair.grid.width, pair.grid.height))
+
+
+def read_pair(before: Path, after: Path | None = None, **options: Any) -> tuple[np.ndarray, ...]:
+    """Both dates and the validity of all the pixels of two files, or of one twice."""
+    with ScenePair.open(before, before if after is None else after, **options) as pair:
+        return whole(pair)
+
+
+def lonlat(x: float, y: float, crs: Any = UTM) -> tuple[float, float]:
+    """A place on a map in degrees."""
+    return Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(x, y)
+
+
+def refused(
+    error: type[TilingError], scene: Any, *words: str, describing: Callable[[Any], object] = describe
+) -> TilingError:
+    """The error that a scene is refused with: one line with a remedy and ``words``, without any secret."""
+    with pytest.raises(error) as caught:
+        describing(scene)
+    assert type(caught.value) is error
+    message = str(caught.value)
+    assert "\n" not in message and "; " in message
+    for word in words:
+        assert word in message
+    assert not any(secret in text for secret in SECRETS for text in (message, repr(caught.value)))
+    return caught.value
+
+
+def refused_file(error: type[TilingError], path: Path, *words: str) -> None:
+    """Have a file refused for what it is, in a line that begins with its name."""
+    caught = refused(error, path, *words)
+    assert str(caught).startswith(f"{path}: ") and caught.exit_code == 2
+
+
+def refused_pair(
+    error: type[TilingError], before: Path, after: Path, *words: str, **options: Any
+) -> TilingError:
+    """The error that a pair is refused with."""
+    caught = refused(error, before, *words, describing=lambda scene: ScenePair.open(scene, after, **options))
+    assert caught.exit_code == 2
+    return caught
+
+
+@st.composite
+def grids(draw, *, areas=True):
+    """A grid over a small scene, perhaps of an area that sticks out of it."""
+    tile, width, height = (draw(st.integers(1, most)) for most in (30, 70, 70))
+    area = None
+    if areas and draw(st.booleans()):
+        col, row = draw(st.integers(-5, width - 1)), draw(st.integers(-5, height - 1))
+        area = Window(
+            col, row, draw(st.integers(max(1, 1 - col), 80)), draw(st.integers(max(1, 1 - row), 80))
+        )
+    anchor = (draw(st.integers(-500, 500)), draw(st.integers(-500, 500)))
+    overlap = draw(st.integers(0, tile - 1))
+    least = draw(st.integers(overlap + 1, tile))
+    return TileGrid(width, height, tile=tile, overlap=overlap, anchor=anchor, area=area, least=least)

@@ -1,11 +1,13 @@
-"""Pairs of small georeferenced scenes with rectangles of known brightness, and the ground they cover."""
+"""Pairs of small georeferenced scenes with rectangles of known brightness, and the command run on them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pytest
 import rasterio
 from affine import Affine
 from rasters import north_up
@@ -77,3 +79,20 @@ def write_raster(
         file.write(image)
         file.update_tags(**(tags or {}))
     return path
+
+
+def exit_code(*words: object, **factories: Callable | None) -> int:
+    """Run the command and return its exit code; ``factories`` are those of ``main``."""
+    from workflows.cli.app import main
+
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words], **factories)
+    return int(ended.value.code or 0)
+
+
+def run_here(
+    streams: pytest.CaptureFixture[str], *words: object, **factories: Callable | None
+) -> tuple[int, str, str]:
+    """Run the command; return its exit code and what it wrote to stdout and stderr."""
+    code = exit_code(*words, **factories)
+    return code, *streams.readouterr()

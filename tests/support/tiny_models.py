@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from rscc.config import ModelConfig
-from rscc.models import MODELS
-from rscc.models.shared.backbone import Backbone
+from rscc.models.papers import MODELS
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.trunks.backbone import Backbone
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.vocabulary import SPECIAL, Vocabulary
@@ -162,20 +162,6 @@ def idle_parameters(model: nn.Module) -> list[str]:
         if p.requires_grad and (p.grad is None or not p.grad.abs().sum() > 0)
         if not name.endswith("attention.key.bias") and name != "enrich.key.bias"
     ]
-
-
-def attention_losses(model: ChangeCaptioner, batch: PairBatch, *, steps: int) -> list[float]:
-    """Train by the loss ``attention`` alone, with Adam, and return its value at every step."""
-    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"attention": 1.0}
-    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.02)
-    losses = []
-    for _ in range(steps):
-        loss = model.losses(batch, weights)["attention"]
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
 
 
 def full_batch(model: ChangeCaptioner, captions: Sequence[str]) -> PairBatch:

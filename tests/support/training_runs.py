@@ -1,21 +1,32 @@
-"""Small trainings: configs, sources that stop, trainers, whole runs, and what a run left behind."""
+"""Small trainings and evaluations: configs, sources, trainers, whole runs, pairs of known brightness."""
+
+from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
+from captioners import card
+from PIL import Image
 from tiny_models import TinyTextEncoder, tiny_backbone, tiny_config, tiny_vocabulary
 
-from rscc.config import Config, DataConfig, TrainConfig, config_from_dict
+from rscc.config import Config, DataConfig, TrainConfig
+from rscc.configs import config_from_dict
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import PairRecord, PairSample
 from rscc.data.sources import CaptionText, ImageCaptionSource, all_forms
+from rscc.evaluation.evaluate import EvaluationOptions, evaluate_records
+from rscc.evaluation.evaluation_report import EvaluationReport
+from rscc.evaluation.score_rows import EvaluationRow
 from rscc.model_folder import ModelFolder
-from rscc.models import MODELS
+from rscc.models.papers import MODELS
+from rscc.structures import Caption, ChangePrediction
 from rscc.text.vocabulary import Vocabulary
-from rscc.training.loop import Trainer
-from rscc.training.objectives import self_critical
-from rscc.training.run import train_model
-from rscc.training.start import RunPaths
+from rscc.training.train_model import train_model
+from rscc.training.training_loop import Trainer
+from rscc.training.training_run import RunPaths
 
 LOSS = {"caption": 1.0, "n2o": 0.3, "v2a": 0.2, "changed": 0.5, "change_mask": 0.7}
 
@@ -32,6 +43,12 @@ def whole_config(train: TrainConfig, **loss) -> Config:
         train=train,
         loss=LOSS | loss,
     )
+
+
+def quick_config(**values) -> Config:
+    """A config of default settings, in float32, but for some fields of its data and training."""
+    train = {name: values.pop(name) for name in list(values) if hasattr(TrainConfig, name)}
+    return Config(data=DataConfig(**{"size": 64, **values}), train=TrainConfig(**{"bf16": False, **train}))
 
 
 def small_config(train: dict, loss: dict, **sections) -> Config:
@@ -91,9 +108,7 @@ def make_trainer(data, folder, config, *, seed=1, stop=None, validate=sum_of_wei
         vocabulary = Vocabulary.build(all_forms(records), min_count=1)
         segments = {caption: (caption[:12], caption[-12:]) for caption in all_forms(records)}
         text = CaptionText(vocabulary, max_words=12, segments=segments)
-        source = ImageCaptionSource(
-            records, text, batch_size=3, size=32, augment=True, seed=config.train.seed
-        )
+        source = ImageCaptionSource(records, text, config)
         if stop is not None:
             source = StoppingSource(source, *stop)
     else:
@@ -105,16 +120,7 @@ def make_trainer(data, folder, config, *, seed=1, stop=None, validate=sum_of_wei
     model = MODELS["rdd"](
         config=config.model, backbone=tiny_backbone(), vocabulary=vocabulary, text_encoder=encoder
     )
-    critical = config.train.objective == "self_critical"
-    return Trainer(
-        model,
-        source,
-        validate,
-        config=config,
-        folder=folder,
-        report=lambda line: None,
-        objective=self_critical(config, model, records) if critical else None,
-    )
+    return Trainer(model, source, validate, config=config, folder=folder, report=lambda line: None)
 
 
 def log_of(folder: Path) -> list[dict]:
@@ -125,3 +131,82 @@ def log_of(folder: Path) -> list[dict]:
 def assert_same_tensors(one: dict, two: dict) -> None:
     assert set(one) == set(two)
     assert [name for name in one if not torch.equal(one[name], two[name])] == []
+
+
+VILLAS = ("two villas are built", "some villas appear", "villas are built near the road")
+TREES = ("many trees are removed", "the trees disappear", "trees are cut down")
+SIDE = 32
+
+
+def write_pair(folder, name, *, changed, captions, size=(24, 40)) -> PairRecord:
+    """Write a pair whose upper half turns bright when it changed, and its mask."""
+    before = np.full((*size, 3), 60, np.uint8)
+    after, mask = before.copy(), np.zeros(size, np.uint8)
+    if changed:
+        after[: size[0] // 2], mask[: size[0] // 2] = 200, 255
+    paths = [folder / f"{name}_{part}.png" for part in ("before", "after", "mask")]
+    for path, array in zip(paths, (before, after, mask), strict=True):
+        Image.fromarray(array).save(path)
+    return PairRecord(name, paths[0], paths[1], mask=paths[2], captions=captions, changed=changed)
+
+
+def row_of(report: EvaluationReport, name: str, subset: str) -> EvaluationRow:
+    """The one row of a report of this name and subset."""
+    (row,) = (row for row in report.rows if (row.name, row.subset) == (name, subset))
+    return row
+
+
+class BrightnessCaptioner:
+    """Sees a change where the brightness differs, with ``surest`` at most.
+
+    What is brighter are new villas, what is darker villas that are gone; ``shapes`` keeps what it looked at.
+    """
+
+    def __init__(self, *, surest=1.0, **values):
+        self.surest = surest
+        self.card = replace(card(name="brightness", tile_size=SIDE), **values)
+        self.shapes: list[tuple[int, ...]] = []
+
+    def predict_change(self, before, after):
+        self.shapes.append(before.shape)
+        probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, self.surest)
+        return ChangePrediction(probability, probability.max((1, 2)))
+
+    def describe(self, before, after, *, beams):
+        return self.predict_change(before, after), self.caption(before, after, beams=beams)
+
+    def caption(self, before, after, *, beams, gated=True):
+        darkest = np.abs(after.astype(np.float32) - before).mean(1).max((1, 2)) / 100
+        differs = np.minimum(darkest, 1) >= self.card.changed_threshold * gated
+        words = np.where(after.mean((1, 2, 3)) > before.mean((1, 2, 3)), "are built", "are removed")
+        return [
+            Caption(f"two villas {what}" if one else "there is no difference", score=0.5, changed=one)
+            for one, what in zip(differs.tolist(), words, strict=True)
+        ]
+
+
+def report_of(records, train, *, captioner=None, features=None, observe=None, **options):
+    run = {"data": "made up", "split": "test"}
+    chosen = EvaluationOptions(java=False, **options)
+    captioner = captioner or BrightnessCaptioner()
+    return evaluate_records(captioner, records, train, chosen, run=run, features=features, observe=observe)
+
+
+def features_of(records):
+    """Features that bring each asked pair next to one training pair."""
+    values = {"a": 0, "b": 10, "c": 20, "d": 30, "one": 19, "two": 11, "three": 1, "four": 29}
+    return np.array(
+        [[[values[record.id]] * 3, [2 * values[record.id]] * 3] for record in records], np.float32
+    )
+
+
+def kinds_of(records) -> list[PairRecord]:
+    """Two kinds of change; an unchanged pair has one as well, which does not count."""
+    kinds = ("add", "drop", "drop", "")
+    return [replace(record, kind=kind) for record, kind in zip(records, kinds, strict=True)]
+
+
+def sample(captions=("a house on the left",), *, height=24, width=40, seed=0) -> PairSample:
+    rng = np.random.default_rng(seed)
+    before, after = (rng.integers(0, 256, (3, height, width), dtype=np.uint8) for _ in range(2))
+    return PairSample("one", before, after, rng.random((height, width)) > 0.5, tuple(captions), True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import socket
 
 import pytest
-from file_server import serving
-from opened_scenes import refused
+from rasters import refused
+from servers import serving
 
 from tiling import Access, AddressForbidden, SceneUnreachable, describe, locate, open_scene
-from tiling.remote import safe_environment
+from tiling.gdal import safe_environment
 
 OTHERS = Access(hosts=())
 
@@ -29,7 +29,7 @@ TRICKS = [
 
 @pytest.fixture
 def names(monkeypatch):
-    """What hosts are called; nobody else is asked for a name."""
+    """Names of hosts; no resolver is asked."""
     known = {
         "maps.example": ["93.184.216.34", "2606:2800:220:1::1"],
         "inner.example": ["93.184.216.34", "10.0.0.7"],
@@ -128,10 +128,8 @@ def test_a_scene_that_was_described_keeps_its_limits(tiff):
     with serving() as server:
         server.files["/a.tif"] = tiff
         address = f"{server.address}/a.tif"
-        refused(AddressForbidden, address, "--allow-host 127.0.0.1", describing=lambda a: describe(a, OTHERS))
-        refused(
-            AddressForbidden, address, "--offline", describing=lambda a: describe(a, Access(offline=True))
-        )
+        refused(AddressForbidden, address, describing=lambda a: describe(a, OTHERS))
+        refused(AddressForbidden, address, describing=lambda a: describe(a, Access(offline=True)))
         with pytest.raises(AddressForbidden), open_scene(address, OTHERS):
             pass
         assert server.asked == []
@@ -144,7 +142,7 @@ def test_a_scene_that_was_described_keeps_its_limits(tiff):
 
 def test_offline_opens_nothing_in_a_cloud_and_everything_on_this_machine(tmp_path, tiff):
     for name in ("s3://bucket/a.tif", "/vsigs/bucket/a.tif", "az://box/a.tif", "https://maps.example/a.tif"):
-        refused(AddressForbidden, locate(name), "--offline", describing=Access(offline=True).check)
+        refused(AddressForbidden, locate(name), describing=Access(offline=True).check)
     path = tmp_path / "a.tif"
     path.write_bytes(tiff)
     assert describe(path, Access(offline=True, hosts=())).width == 60

@@ -9,18 +9,23 @@ import sys
 
 import numpy as np
 import pytest
-from opened_scenes import read_pair, refused_file
-from rasters import textured, write_scene
-from virtual_rasters import band, gcp_list, source, write_bands, write_vrt
+from rasters import (
+    band,
+    gcp_list,
+    refused_file,
+    source,
+    textured,
+    write_bands,
+    write_scene,
+    write_vrt,
+)
 
 from tiling import (
     MissingGeoreferencing,
     SceneDamaged,
     SceneTooLarge,
     UnsafeReference,
-    choose_bands,
     describe,
-    open_scene,
 )
 
 IMAGE = textured(40, 60)
@@ -50,18 +55,12 @@ def test_a_vrt_does_not_ask_for_bands_that_its_source_lacks(folder):
     done = subprocess.run([sys.executable, "-c", READ, *paths], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.count("the VRT asks for band") == len(paths)
     for path in paths:
-        refused_file(SceneDamaged, path, "of a.tif, which has 3", "rebuild")
+        refused_file(SceneDamaged, path)
 
 
 @pytest.mark.parametrize("wish", ["mask,x", "mask,-1", "-1", "1.5", "mask,1,2", "overview", "1" * 40])
 def test_a_vrt_asks_for_bands_by_number(folder, wish):
-    refused_file(UnsafeReference, write_wish(folder, wish), "which is none")
-
-
-@pytest.mark.parametrize("wish", ["mask,3", "mask", " 3 ", ""])
-def test_bands_and_masks_that_are_there_are_read(folder, wish):
-    write_scene(folder / "a.tif", IMAGE, mask=np.ones((40, 60), bool))
-    assert read_pair(write_wish(folder, wish))[0].shape == (3, 40, 60)
+    refused_file(UnsafeReference, write_wish(folder, wish))
 
 
 # Masks and palettes
@@ -79,7 +78,7 @@ def test_a_mask_that_lacks_bands_is_damaged(folder):
     write_mask(path, ["2", "2", "2"])
     assert describe(path).masked_by == "mask"
     write_mask(path, ["2", "x", "-1"])
-    refused_file(SceneDamaged, path, "its mask is damaged", "remove it")
+    refused_file(SceneDamaged, path)
 
 
 @pytest.mark.parametrize("size", [(20, 30), (80, 120)])
@@ -87,21 +86,10 @@ def test_a_mask_of_another_size_is_refused(folder, size):
     """GDAL would lay its first pixels on those of the scene, or all of it on a part of them."""
     path = folder / "a.tif"
     write_mask(path, ["2", "2", "2"], size)
-    refused_file(
-        SceneDamaged, path, f"the mask a.tif.msk has {size[1]} x {size[0]} pixels", "60 x 40", "remove"
-    )
+    refused_file(SceneDamaged, path, f"the mask a.tif.msk has {size[1]} x {size[0]} pixels")
     (folder / "a.tif.msk").unlink()
     write_mask(path, [], size)
     assert describe(path).unused_mask == "a.tif.msk", "it masks nothing, which is said"
-
-
-def test_a_palette_without_colours_is_grey(folder):
-    tiff = write_scene(folder / "grey.tif", IMAGE[:1], colors=["palette"], photometric="minisblack")
-    vrt = write_bands(folder / "b.vrt", band(1, "<ColorInterp>Palette</ColorInterp>" + source("grey.tif")))
-    for path in (tiff, vrt):
-        info = describe(path)
-        assert info.palette is None and choose_bands(info).how == "gray"
-        assert read_pair(path)[0].shape == (3, 40, 60)
 
 
 # Texts
@@ -114,7 +102,7 @@ def test_metadata_of_a_tiff_have_a_limit(folder, options):
     path = write_scene(folder / "much.tif", IMAGE, tags={"NOTE": "x" * (limit - 1000)}, **options)
     assert len(describe(path).tags["NOTE"]) == limit - 1000
     path = write_scene(folder / "more.tif", IMAGE, tags={"NOTE": "x" * (limit + 1000)}, **options)
-    refused_file(SceneTooLarge, path, "its metadata take 4 MiB", "gdal_edit")
+    refused_file(SceneTooLarge, path)
 
 
 def test_a_directory_that_is_nowhere_hides_no_metadata(folder):
@@ -124,7 +112,7 @@ def test_a_directory_that_is_nowhere_hides_no_metadata(folder):
     (entries,) = struct.unpack_from("<H", content, start)
     struct.pack_into("<I", content, start + 2 + 12 * entries, 2**32 - 10)
     path.write_bytes(content)
-    refused_file(SceneTooLarge, path, "its metadata take 5 MiB", "gdal_edit")
+    refused_file(SceneTooLarge, path)
 
 
 # Places and names
@@ -140,7 +128,7 @@ def test_control_points_are_numbers(folder, value, number):
     point = [60, 40, 500_030, 5_599_980]
     point[number] = value
     path = write_vrt(folder / "b.vrt", place=gcp_list([*CORNERS, point]))
-    refused_file(MissingGeoreferencing, path, "control points", "gdal_edit")
+    refused_file(MissingGeoreferencing, path)
 
 
 def test_control_points_that_make_pixels_of_no_size_are_refused(folder):
@@ -148,24 +136,4 @@ def test_control_points_that_make_pixels_of_no_size_are_refused(folder):
     points = [(x, y, 500_000 + x / 2, 5_600_000 - y / 2) for y in (0, 40) for x in (0, 30, 60)]
     describe(write_vrt(folder / "b.vrt", place=gcp_list(points)))
     points[4] = (30, 274_877_906_944, *points[4][2:])
-    refused_file(MissingGeoreferencing, write_vrt(folder / "b.vrt", place=gcp_list(points)), "span an area")
-
-
-def test_names_of_bands_in_another_encoding_say_nothing(folder):
-    text = b'<PAMDataset><PAMRasterBand band="1"><Description>\xff</Description></PAMRasterBand></PAMDataset>'
-    (folder / "a.tif.aux.xml").write_bytes(text)
-    info = describe(folder / "a.tif")
-    assert info.descriptions == (None,) * 3 and choose_bands(info).numbers == (1, 2, 3)
-
-
-@pytest.mark.timeout(60)
-def test_overviews_of_a_vrt_are_not_made(folder):
-    path = write_vrt(folder / "b.vrt", extra=f"<OverviewList>{'2 ' * 100_000}</OverviewList>")
-    assert np.array_equal(read_pair(path)[0], IMAGE)
-    with open_scene(path) as file:
-        assert file.overviews(1) == []
-
-
-def test_an_order_of_bands_that_is_none_is_refused(folder):
-    text = '<Metadata domain="IMAGE_STRUCTURE"><MDI key="INTERLEAVE">blorp</MDI></Metadata>'
-    refused_file(SceneDamaged, write_vrt(folder / "b.vrt", extra=text), "blorp", "gdal_translate")
+    refused_file(MissingGeoreferencing, write_vrt(folder / "b.vrt", place=gcp_list(points)))

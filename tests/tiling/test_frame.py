@@ -4,16 +4,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from affine import Affine
-from grounds import PLACES, Ground, View
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from opened_scenes import lonlat, refused_pair
-from pyproj import Geod, Transformer
-from rasters import ORIGIN, UTM, north_up, write_scene
+from painted_ground import PLACES, Ground, View
+from pyproj import Geod
+from rasters import ORIGIN, UTM, lonlat, north_up, refused_pair, write_scene
 
 from tiling import BoundsInvalid, NoOverlap, SceneTooLarge, Window, describe
-from tiling.frame import focus_window, plan_grid
 from tiling.geodesy import on_map
+from tiling.working_grid import focus_window, plan_grid
 
 
 @pytest.fixture
@@ -48,19 +47,6 @@ def box_of(grid, window):
 
 
 # --- the grid
-
-
-@pytest.mark.parametrize(("mirrored", "south_up"), [(False, True), (True, False), (True, True)])
-def test_flipped_scenes_keep_their_pixels(scene, mirrored, south_up):
-    plain = scene()
-    transform = plain.transform
-    x, y = transform.c + 45 * mirrored, transform.f - 30 * south_up
-    flipped = Affine(
-        -transform.a if mirrored else transform.a, 0, x, 0, -transform.e if south_up else transform.e, y
-    )
-    turned = scene(transform=flipped)
-    assert plan_grid(turned, turned) == plan_grid(plain, plain)
-    assert plan_grid(plain, turned).transform == transform
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -113,15 +99,6 @@ def test_degrees_get_the_utm_zone_or_the_polar_grid(tmp_path, place, crs):
     assert plan_grid(info, info).crs.to_string() == crs
 
 
-def test_only_common_ground_is_in_the_grid(scene, tmp_path):
-    """Two strips that cross at right angles, one of them turned by 30 degrees."""
-    wide = seen(tmp_path, (15.0, 50.0), crs=UTM, gsd=0.5, width=400, height=40, name="wide.tif")
-    high = seen(tmp_path, (15.0, 50.0), crs=UTM, gsd=0.5, angle=30.0, width=40, height=400, name="high.tif")
-    grid = plan_grid(wide, high)
-    across = 40 / math.cos(math.radians(30)) + 40 * math.tan(math.radians(30))
-    assert grid.height == 40 and grid.width == pytest.approx(across, abs=2)
-
-
 def test_a_scene_over_the_pole_and_one_of_the_whole_cap(scene):
     """In degrees the ground around a pole is no polygon; the cap is all longitudes north of 85 degrees."""
     pole = scene(crs="EPSG:3995", transform=north_up(-20, 15), name="pole.tif")
@@ -133,31 +110,14 @@ def test_a_scene_over_the_pole_and_one_of_the_whole_cap(scene):
     assert (grid.width, grid.height) == (50, math.ceil(50 * math.tan(math.radians(30))))
 
 
-def test_a_whole_earth_scene_is_no_hindrance_at_the_antimeridian(scene):
-    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(180.0, 60.0)
-    across = scene(crs="EPSG:32601", transform=north_up(x - 22, y + 15), name="across.tif")
-    for west in (-180, 0, -179.5):
-        whole = Affine(0.5, 0, west, 0, -0.5, 90)
-        world = scene(720, 360, crs="EPSG:4326", transform=whole, name="world.tif")
-        assert plan_grid(across, world) == plan_grid(across, across)
-
-
-def test_before_may_be_the_large_one(scene):
-    """A scene after in a zone where the corners of the scene before have no place."""
-    world = scene(400, 400, crs="EPSG:3857", transform=north_up(-2e7, 2e7, 1e5), name="world.tif")
-    small = scene(name="small.tif", crs="EPSG:2154", transform=north_up(650_000, 6_860_000, 500.0))
-    grid = plan_grid(world, small)
-    assert grid.width <= 3 and grid.height <= 3 and grid.transform.a == 1e5
-
-
 def test_a_grid_beyond_the_limit(scene):
-    refused_pair(SceneTooLarge, scene(), scene(), "scene.tif", "coarser", gsd=1e-5)
+    refused_pair(SceneTooLarge, scene(), scene(), "scene.tif", gsd=1e-05)
 
 
 # --- the anchor
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cut=st.tuples(st.integers(0, 30), st.integers(0, 20)),
     place=st.tuples(st.sampled_from([0.0, 0.25, 0.1, 0.15, 1 / 3]), st.sampled_from([0.0, 0.25, -0.1])),
@@ -176,16 +136,10 @@ def test_what_is_cut_off_is_added_to_the_anchor(scene, cut, place, gsd, crs):
     assert one.transform.a == other.transform.a
 
 
-def test_the_anchor_counts_from_the_origin_of_the_map(scene):
-    grid = plan_grid(scene(), scene())
-    assert grid.anchor == (1_000_000, -11_200_000)
-    assert plan_grid(scene(), scene(), 2.0).anchor == (250_000, -2_800_000)
-
-
 # --- the focus
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_box_around_pixels_is_these_pixels(scene, data):
     info = scene(400, 300)
@@ -198,13 +152,6 @@ def test_a_box_around_pixels_is_these_pixels(scene, data):
     # A box in degrees lies aslant on the map, by less than a pixel here.
     assert focus.intersection(window) == window
     assert focus.width <= window.width + 2 and focus.height <= window.height + 2
-
-
-def test_a_box_larger_than_the_scene_is_all_of_it(scene):
-    info = scene()
-    grid = plan_grid(info, info)
-    for bounds in ((14, 49, 17, 52), (-180, -90, 180, 90)):
-        assert focus_window(grid, bounds, info) == Window(0, 0, 90, 60)
 
 
 @pytest.mark.parametrize("crs", ["EPSG:32701", "EPSG:32760", "EPSG:4326", "EPSG:3832"])
@@ -229,8 +176,7 @@ def test_a_box_around_the_pole(scene):
 
 @pytest.mark.parametrize("bounds", [(100, 10, 101, 11), (-164, -51, -163, -50), (15.01, 50.5, 15.02, 50.6)])
 def test_a_box_elsewhere(scene, bounds):
-    text = ",".join(f"{value:g}" for value in bounds)
-    refused_pair(NoOverlap, scene(), scene(), f"scene.tif: the box {text}", "around 15.0", bounds=bounds)
+    refused_pair(NoOverlap, scene(), scene(), bounds=bounds)
 
 
 @pytest.mark.parametrize(
@@ -246,5 +192,4 @@ def test_a_box_elsewhere(scene, bounds):
     ],
 )
 def test_an_impossible_box(scene, bounds):
-    text = ",".join(f"{value:g}" for value in bounds)
-    refused_pair(BoundsInvalid, scene(), scene(), f"the box {text}", "give", bounds=bounds)
+    refused_pair(BoundsInvalid, scene(), scene(), bounds=bounds)

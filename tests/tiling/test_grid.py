@@ -1,8 +1,7 @@
 import numpy as np
-import pytest
-from drawn_grids import grids
 from hypothesis import given
 from hypothesis import strategies as st
+from rasters import grids
 
 from tiling import TileGrid, Window
 from tiling.grid import lattice
@@ -29,12 +28,6 @@ def test_an_area_has_the_tiles_of_the_whole_that_see_it(grid):
     for tile, same in zip(grid, seeing, strict=True):
         core = same.core.intersection(grid.area)
         assert tile.core == core if core else not tile.core
-
-
-@given(grids(areas=False))
-def test_every_tile_of_a_whole_scene_answers_for_something(grid):
-    assert grid.area == Window(0, 0, grid.width, grid.height)
-    assert all(tile.core for tile in grid)
 
 
 @given(grids(areas=False))
@@ -108,33 +101,6 @@ def test_rows_and_columns_are_not_swapped():
     assert grid[6].window == Window(0, 36, 64, 64)
 
 
-def test_a_scene_as_large_as_a_tile_or_smaller_is_one_tile():
-    [tile] = TileGrid(5, 3, tile=64, overlap=16)
-    assert tile.window == Window(0, 0, 64, 64)
-    assert tile.core == Window(0, 0, 5, 3)
-    assert len(TileGrid(64, 64, tile=64, overlap=16)) == 1
-    assert len(TileGrid(65, 64, tile=64, overlap=16)) == 2
-
-
-@pytest.mark.parametrize("index", [-1, 2])
-def test_there_is_no_tile_beyond_the_last(index):
-    with pytest.raises(IndexError, match=str(index)):
-        TileGrid(65, 64, tile=64, overlap=16)[index]
-
-
-def test_an_area_is_cut_to_the_scene_and_must_have_a_pixel_of_it():
-    assert TileGrid(50, 40, tile=16, overlap=4, area=Window(-5, 30, 20, 20)).area == Window(0, 30, 15, 10)
-    with pytest.raises(ValueError, match="no pixel"):
-        TileGrid(50, 40, tile=16, overlap=4, area=Window(50, 0, 10, 10))
-
-
-def test_the_anchor_moves_the_tiles_to_the_lattice():
-    """96 pixels between tiles; the scene begins 7 columns and 100 rows into the lattice."""
-    grid = TileGrid(400, 300, tile=128, overlap=32, anchor=(7, 100))
-    assert grid.columns.starts == (0, 89, 185, 272)
-    assert grid.rows.starts == (0, 92, 172)
-
-
 @given(st.integers(1, 3000), st.integers(1, 3000))
 def test_a_lattice_is_spread_from_corner_to_corner(width, height):
     windows = list(lattice(width, height))
@@ -149,9 +115,3 @@ def test_a_lattice_is_spread_from_corner_to_corner(width, height):
         for window in windows:
             seen[window.slices(scene)] = True
         assert seen.all()
-
-
-def test_windows_apart_have_nothing_in_common():
-    assert not Window(0, 0, 4, 4).intersection(Window(4, 0, 4, 4))
-    assert Window(0, 0, 4, 4).intersection(Window(-2, 3, 4, 4)) == Window(0, 3, 2, 1)
-    assert Window(1, 2, 3, 4).shifted(-5, 7) == Window(-4, 9, 3, 4)

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shapely.geometry import MultiPolygon, Point, box
+from shapely.geometry import box
 
 from tiling import ChangeRegion, group_regions
 
@@ -27,20 +27,6 @@ def row_of(*lefts):
 )
 def test_near_regions_are_one_event_and_far_ones_are_not(lefts, distance, events):
     assert group_regions(row_of(*lefts), distance) == events
-
-
-def test_the_distance_is_that_of_the_outlines_not_of_the_boxes():
-    ring = box(0, 0, 100, 100).difference(box(10, 10, 90, 90))
-    regions = [region(ring), region(box(45, 45, 55, 55)), region(Point(200, 50).buffer(40))]
-    assert group_regions(regions, 34) == [[0], [1], [2]]
-    assert group_regions(regions, 35) == [[0, 1], [2]]
-    assert group_regions(regions, 60) == [[0, 1, 2]]
-
-
-def test_parts_of_a_region_are_one():
-    two = MultiPolygon([box(0, 0, 2, 2), box(2, 2, 4, 4)])
-    regions = [region(outline) for outline in (box(50, 0, 52, 2), two, box(5, 4, 7, 6))]
-    assert group_regions(regions, 1) == [[0], [1, 2]]
 
 
 @given(

@@ -5,18 +5,15 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 from affine import Affine
-from grounds import PLACES, Ground, View
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rasterio.enums import Resampling
+from painted_ground import PLACES, Ground, View
 from rasters import ORIGIN, north_up, textured, write_scene
 from scipy.ndimage import distance_transform_edt
-from virtual_rasters import band, source, write_bands
 
 from tiling import Window, describe
-from tiling import layer as layers
-from tiling.frame import plan_grid
-from tiling.layer import Layer, LayerReader
+from tiling.gridded import GriddedReader, GriddedScene
+from tiling.working_grid import plan_grid
 
 RGB = (1, 2, 3)
 LEVELS = np.array([100, 110, 120])
@@ -44,7 +41,7 @@ WAYS = [
 
 def read_all(layer):
     with ExitStack() as stack:
-        return LayerReader(layer, stack).read(Window(0, 0, layer.grid.width, layer.grid.height))
+        return GriddedReader(layer, stack).read(Window(0, 0, layer.grid.width, layer.grid.height))
 
 
 def holes(rng, height, width):
@@ -76,7 +73,7 @@ def masked(rng, valid, dtype, way):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "way"), WAYS)
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_has_no_data_leaks_into_nothing(tmp_path, dtype, way, data):
     place = data.draw(st.sampled_from([(15.0, 50.0), (180.0, -17.0), (-45.0, 82.0)]))
@@ -95,7 +92,7 @@ def test_what_has_no_data_leaks_into_nothing(tmp_path, dtype, way, data):
     info = describe(view.write(tmp_path / "scene.tif", ground, image, **options))
     grid = plan_grid(info, info, data.draw(st.sampled_from([None, 0.3, 0.8, 1.3])))
     shift = data.draw(st.sampled_from([(0.0, 0.0), (0.4, -0.7)]))
-    layer = Layer.of(info, RGB, grid, shift)
+    layer = GriddedScene.of(info, RGB, grid, shift)
     values, seen = read_all(layer)
     even = np.broadcast_to(LEVELS[:, None, None], values.shape)
     assert values.dtype == dtype
@@ -124,81 +121,13 @@ def test_a_layer_can_be_displaced(tmp_path, kind):
     other = plain if kind != "warped" else north_up(ORIGIN[0] + 0.2, ORIGIN[1])
     before = describe(write_scene(tmp_path / "b.tif", image, transform=other))
     grid = plan_grid(before, info)
-    still = read_all(Layer.of(info, RGB, grid))
-    moved = read_all(Layer.of(info, RGB, grid, (3.0, -2.0)))
+    still = read_all(GriddedScene.of(info, RGB, grid))
+    moved = read_all(GriddedScene.of(info, RGB, grid, (3.0, -2.0)))
     assert np.array_equal(moved[0][:, :-2, 3:], still[0][:, 2:, :-3])
     assert not moved[1][:, :2].any() and not moved[1][-2:].any()
-    assert (Layer.of(info, RGB, grid, (3.0, -2.0)).offset is None) == (kind == "warped")
+    assert (GriddedScene.of(info, RGB, grid, (3.0, -2.0)).offset is None) == (kind == "warped")
     if kind == "warped":
         return  # what was mixed already is not mixed once more
-    half = read_all(Layer.of(info, RGB, grid, (0.5, 0.0)))
+    half = read_all(GriddedScene.of(info, RGB, grid, (0.5, 0.0)))
     mean = (still[0][:, :, 5:-5].astype(float) + still[0][:, :, 4:-6]) / 2
     assert np.abs(half[0][:, :, 5:-5] - mean).max() <= 1
-
-
-def test_flipped_scenes_are_read_pixel_by_pixel(tmp_path):
-    image = textured(60, 90)
-    plain = describe(write_scene(tmp_path / "a.tif", image))
-    grid, to_map = plan_grid(plain, plain), plain.transform
-    for rows, cols in ((-1, 1), (1, -1), (-1, -1)):
-        x, y = to_map.c + 45 * (cols < 0), to_map.f - 30 * (rows < 0)
-        transform = Affine(0.5 * cols, 0, x, 0, -0.5 * rows, y)
-        path = write_scene(tmp_path / "flipped.tif", image[:, ::rows, ::cols], transform=transform)
-        layer = Layer.of(describe(path), RGB, grid)
-        values, seen = read_all(layer)
-        assert layer.offset == (0, 0) and seen.all() and np.array_equal(values, image)
-        with ExitStack() as stack:
-            part, _ = LayerReader(layer, stack).read(Window(7, 11, 20, 30))
-        assert np.array_equal(part, image[:, 11:41, 7:27])
-
-
-def test_a_band_with_a_nodata_value_of_its_own(tmp_path):
-    """A mosaic of bands may say for each what is nodata; where the first has none, the others may."""
-    image = textured(60, 90, dtype="uint16") * 10
-    image[1, 20:30] = 7777
-    write_scene(tmp_path / "a.tif", image)
-    nodata = {2: "<NoDataValue>7777</NoDataValue>"}
-    bands = "".join(band(n, nodata.get(n, "") + source("a.tif", n), "UInt16") for n in RGB)
-    write_bands(tmp_path / "a.vrt", bands, (90, 60))
-    info = describe(tmp_path / "a.vrt")
-    values, seen = read_all(Layer.of(info, RGB, plan_grid(info, info)))
-    assert not seen[20:30].any() and seen.sum() == seen.size - 900
-    assert np.array_equal(values[:, seen], image[:, seen])
-
-
-def test_grey_and_repeated_bands_are_read_once(tmp_path):
-    image = textured(60, 90, bands=4)
-    info = describe(write_scene(tmp_path / "a.tif", image))
-    for bands in ((1, 1, 1), (4, 2, 4), (3, 1, 1)):
-        layer = Layer.of(info, bands, plan_grid(info, info))
-        assert len(layer.picture.bands) == len(set(bands))
-        assert np.array_equal(read_all(layer)[0], image[[band - 1 for band in bands]])
-
-
-@pytest.mark.parametrize(
-    ("gsd", "method"), [(0.25, Resampling.bilinear), (0.9, Resampling.bilinear), (1.1, Resampling.average)]
-)
-def test_much_coarser_pixels_are_averaged(tmp_path, gsd, method):
-    info = describe(write_scene(tmp_path / "a.tif", textured(60, 90)))
-    assert Layer.of(info, RGB, plan_grid(info, info, gsd)).resampling is method
-
-
-def test_a_turned_scene_is_not_blurred(tmp_path):
-    """Blocks of a turned scene need more source pixels; that is no reason to mix more of them."""
-    ground, image = Ground(15.0, 50.0), np.zeros((3, 200, 200), np.uint8)
-    image[:, 100, 100] = 200
-    views = [View("EPSG:32633", angle=angle, width=200, height=200) for angle in (0.0, 45.0)]
-    infos = [describe(view.write(tmp_path / f"{n}.tif", ground, image)) for n, view in enumerate(views)]
-    values, _ = read_all(Layer.of(infos[1], RGB, plan_grid(infos[0], infos[1])))
-    assert values[0].max() > 60 and (values[0] > 0).sum() <= 5
-
-
-@pytest.mark.parametrize("ratio", [2.5, 12, 60])
-def test_a_block_is_made_of_a_bounded_number_of_pixels(tmp_path, ratio):
-    info = describe(write_scene(tmp_path / "a.tif", textured(700, 900), transform=north_up(cell=0.1)))
-    layer = Layer.of(info, RGB, plan_grid(info, info, 0.1 * ratio))
-    height, width = layers._blocks(layer)[0]
-    assert max(height, width) * ratio <= 2048
-    values, seen = read_all(layer)
-    assert seen.mean() > 0.8
-    assert values[0][seen].mean() == pytest.approx(textured(700, 900)[0].mean(), abs=15)

@@ -1,11 +1,9 @@
 """What a user may call a scene, and what GDAL opens then."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opened_scenes import refused
+from rasters import refused
 
 from tiling import LocationUnsupported, TilingError
 from tiling.location import locate
@@ -47,20 +45,6 @@ def test_addresses_become_what_gdal_opens_and_show_no_secret(name, shown, source
     assert (location.shown, location.source, location.local) == (shown or name, source, None)
     assert locate(location.source).source == location.source
     assert "0123456789abcdef" not in repr(location) and "hunter2" not in repr(location)
-
-
-@pytest.mark.parametrize("name", ["https://example.org/x/a.tif", "s3://bucket/x/a.tif"])
-def test_an_address_that_went_through_a_path_is_mended(name):
-    assert str(Path(name)) != name
-    assert locate(Path(name)) == locate(name)
-
-
-def test_a_local_file_is_shown_as_given_and_opened_by_its_whole_path(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    location = locate("x/../a.tif")
-    assert (location.shown, location.local) == ("x/../a.tif", Path("x/../a.tif"))
-    assert location.source == str(tmp_path / "a.tif")
-    assert locate("GTIFF_DIR:1:a.tif").source == str(tmp_path / "GTIFF_DIR:1:a.tif")
 
 
 @pytest.mark.parametrize(

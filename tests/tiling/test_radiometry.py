@@ -1,22 +1,13 @@
-import json
-
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rasters import textured, write_scene
 
-from tiling import ScaleInvalid, describe
+from tiling import describe
 from tiling.radiometry import Stretch, Table, fill_values
 
 
 def samples(dtype, low, high, seed=0):
     return np.random.default_rng(seed).uniform(low, high, (3, 5000)).astype(dtype)
-
-
-def test_uint8_is_left_alone():
-    stretch = Stretch.fit(samples("uint8", 0, 90), samples("uint8", 100, 250))
-    assert stretch.as_dict() == {"kind": "none"} and stretch.before is stretch.after is None
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "int16", "float32"])
@@ -43,27 +34,6 @@ def test_scenes_of_different_types_meet_at_their_percentiles():
     assert turned.before == stretch.after and turned.after is None
 
 
-def test_two_types_without_uint8_use_all_of_the_range():
-    ground = samples("float64", 20, 230)
-    stretch = Stretch.fit((ground * 40).astype(np.uint16), (ground / 255).astype(np.float32))
-    one = stretch.before.apply((ground * 40).astype(np.uint16)[:, None])
-    other = stretch.after.apply((ground / 255).astype(np.float32)[:, None])
-    assert np.abs(one.astype(int) - other).max() <= 2
-    assert one.min() == 0 and one.max() == 255
-
-
-def test_a_flat_band_does_not_divide_by_zero():
-    table = Table((5.0, 0.0, 0.0), (5.0, 10.0, 10.0))
-    out = table.apply(np.full((3, 1, 2), 5, np.int16))
-    assert out[:, 0, 0].tolist() == [0, 128, 128]
-
-
-def test_what_is_not_finite_becomes_zero():
-    table = Table((0.0,) * 3, (1.0,) * 3)
-    values = np.tile(np.array([np.nan, np.inf, -np.inf, 2.0, -1.0, 0.5], np.float32), (3, 1, 1))
-    assert table.apply(values)[0, 0].tolist() == [0, 0, 0, 255, 0, 128]
-
-
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", ">u2", ">i2"])
 @pytest.mark.parametrize("shape", [(2**16,), (256, 256)])
 def test_every_small_integer_becomes_what_is_computed_of_it(dtype, shape):
@@ -76,28 +46,6 @@ def test_every_small_integer_becomes_what_is_computed_of_it(dtype, shape):
         shown = table.apply(values)
         assert shown.dtype == np.uint8 and shown.shape == values.shape
         np.testing.assert_array_equal(shown, np.rint(table.grey(values)))
-
-
-@given(st.floats(-1e6, 1e6), st.floats(0.01, 1e6), st.lists(st.floats(-1e7, 1e7), min_size=2, max_size=9))
-def test_brighter_stays_brighter(low, span, values):
-    table = Table((low,) * 3, (low + span,) * 3)
-    line = np.sort(np.array(values, np.float64))
-    assert (np.diff(table.apply(np.tile(line, (3, 1, 1))).astype(int)) >= 0).all()
-
-
-def test_the_record_is_plain():
-    stretch = Stretch.fit(samples("uint16", 0, 1000), samples("float32", 0, 1))
-    record = json.loads(json.dumps(stretch.as_dict()))
-    assert record["kind"] == "per type" and record["percentiles"] == [2, 98]
-    assert record["before"]["low"] == list(stretch.before.low)
-
-
-def test_grey_values_are_those_that_are_rounded():
-    table = Table((0.0,) * 3, (1000.0,) * 3)
-    values = np.linspace(-100, 1200, 40).reshape(1, 40).repeat(3, 0)
-    grey = table.grey(values)
-    assert grey.min() == 0 and grey.max() == 255 and grey[0, 20] % 1
-    assert np.array_equal(np.rint(grey), table.apply(values))
 
 
 # --- what stands for nodata but is not declared
@@ -131,25 +79,7 @@ def test_values_far_from_all_others_are_taken_for_fill(dtype, low, high, fill, s
     assert fill_values(with_fill(values, fill, share)) == expected
 
 
-def test_two_kinds_of_fill_and_pixels_that_are_all_alike():
-    pixels = with_fill(np.linspace(0, 1, 1000), -9999.0, 0.1)
-    pixels[:, -100:] = 1e6
-    assert set(fill_values(pixels)) == {-9999.0, 1e6}
-    assert fill_values(np.full((3, 50), 7.0)) == {}
-    assert fill_values(with_fill(np.zeros(1000), 1.0, 0.3)) == {}, "two values only: nothing is far"
-    one_band = np.random.default_rng(0).uniform(0, 1, (3, 1000))
-    one_band[0, :300] = -9999
-    assert fill_values(one_band) == {}
-
-
 # --- a scale that was asked for
-
-
-def test_a_given_scale_is_that_of_both_dates():
-    stretch = Stretch.given(100, 300)
-    assert stretch.before is stretch.after and stretch.kind == "given"
-    assert stretch.before.apply(np.array([[50, 100, 220, 300, 400]] * 3))[1].tolist() == [0, 0, 153, 255, 255]
-    assert "percentiles" not in stretch.as_dict() and stretch.as_dict()["after"]["high"] == [300] * 3
 
 
 def info_of(path, dtype, **said):
@@ -174,18 +104,3 @@ def test_reflectances(tmp_path, kind):
     table = Stretch.reflectance((info, info), ((1, 2, 3),) * 2).after
     assert (table.low[1], table.high[1]) == pytest.approx(limits, rel=1e-5)
     assert table.dark == (0,) * 3 and table.bright == (255,) * 3
-
-
-def test_each_date_has_its_own_reflectances(tmp_path):
-    infos = info_of(tmp_path / "a.tif", "uint16"), info_of(tmp_path / "b.tif", "float32")
-    stretch = Stretch.reflectance(infos, ((3, 2, 1),) * 2)
-    assert stretch.kind == "reflectance"
-    assert stretch.before.high[0] == pytest.approx(3000) and stretch.after.high[0] == pytest.approx(0.3)
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "int32"])
-def test_pixels_that_are_no_reflectances(tmp_path, dtype):
-    info = info_of(tmp_path / "a.tif", dtype)
-    with pytest.raises(ScaleInvalid, match=rf"a.tif: .*{dtype} pixels.*--scale") as caught:
-        Stretch.reflectance((info, info), ((1, 2, 3),) * 2)
-    assert caught.value.exit_code == 2

@@ -12,7 +12,6 @@ from tiling.regularize import regularized
 
 L_SHAPE = Polygon([(0, 0), (60, 0), (60, 25), (25, 25), (25, 50), (0, 50)])
 T_SHAPE = Polygon([(0, 0), (60, 0), (60, 20), (40, 20), (40, 50), (20, 50), (20, 20), (0, 20)])
-COURT = box(0, 0, 60, 50).difference(box(15, 15, 40, 35))
 ANGLES = st.floats(0, 90)
 SHIFTS = st.floats(0, 1)
 
@@ -50,7 +49,7 @@ def turns(polygon):
     return np.concatenate(cosines)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(
     st.sampled_from([(box(0, 0, 50, 30), [4]), (box(0, 0, 16, 10), [4]), (L_SHAPE, [6]), (T_SHAPE, [8])]),
     ANGLES,
@@ -69,16 +68,6 @@ def test_a_building_has_its_corners_back_however_it_is_turned(shape, angle, shif
     assert iou(square, truth) > (0.82 if building.area < 200 else 0.88)
 
 
-@settings(max_examples=20)
-@given(ANGLES, SHIFTS)
-def test_a_court_stays_open(angle, shift):
-    truth, outline = seen(COURT, angle, shift)
-    square = regularized(outline, 1.5)
-    assert corners(square) == [4, 4]
-    assert np.abs(turns(square)).max() < 1e-6
-    assert iou(square, truth) > 0.93
-
-
 def test_what_lies_along_the_pixels_is_kept_to_the_pixel():
     outline = L_SHAPE.difference(box(20, 0, 21, 1)).union(box(60, 10, 61, 11))
     square = regularized(outline, 1.5)
@@ -86,14 +75,6 @@ def test_what_lies_along_the_pixels_is_kept_to_the_pixel():
     assert set(turns(square)) == {0.0}
     assert iou(square, L_SHAPE) > 0.995
     assert regularized(L_SHAPE, 1.5).equals(L_SHAPE)
-
-
-def test_parts_keep_one_direction():
-    two = MultiPolygon([box(0, 0, 30, 20), box(30, 20, 50, 50)])
-    turned = affinity.rotate(two, 25, origin=(0, 0))
-    square = regularized(shapely.union_all(turned), 1.0)
-    assert square.is_valid and iou(square, turned) > 0.98
-    assert np.abs(turns(square)).max() < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -112,19 +93,8 @@ def test_a_pond_comes_back_unchanged(shape, angle):
     assert regularized(outline, 1.5) is outline
 
 
-def test_an_outline_too_ragged_for_a_building_comes_back():
-    comb = shapely.union_all([box(0, 0, 2000, 10), *(box(x, 10, x + 4, 20) for x in range(0, 2000, 8))])
-    assert regularized(comb, 1.5) is comb
-
-
-def test_right_angles_that_would_change_too_much_are_refused():
-    """A strip with a slanting end: its sides agree, but a box of it would have another area."""
-    slanting = Polygon([(0, 0), (30, 0), (10, 10), (0, 10)])
-    assert regularized(slanting, 1.5) is slanting
-
-
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=25)
 @given(arrays(bool, st.tuples(st.integers(1, 14), st.integers(1, 14))), st.floats(0.3, 4), st.booleans())
 def test_what_comes_back_is_valid_and_near_and_always_the_same(mask, tolerance, simplified):
     bands = [Band(0, mask.astype(np.float32), np.ones(mask.shape, bool))]

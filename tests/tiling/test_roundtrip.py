@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import shapely
-from grounds import BRIGHT, DARK, PLACES, Ground, View, disc, nothing
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from painted_ground import BRIGHT, DARK, PLACES, Ground, View, disc, nothing
 from scipy.ndimage import binary_erosion
 from shapely.geometry import Point
 
@@ -60,7 +60,7 @@ def found_in(folder, ground, before, after, gsd, figure):
 
 
 @pytest.mark.slow
-@settings(max_examples=16, suppress_health_check=REWRITES)
+@settings(max_examples=8, suppress_health_check=REWRITES)
 @given(
     pair=pairs(),
     place=st.tuples(st.floats(-8, 8), st.floats(-8, 8)),
@@ -125,7 +125,7 @@ def test_a_painted_change_comes_back_where_it_was_painted(tmp_path, shape, pair,
 
 
 @pytest.mark.slow
-@settings(max_examples=16, suppress_health_check=REWRITES)
+@settings(max_examples=8, suppress_health_check=REWRITES)
 @given(pair=pairs(), data=st.data())
 def test_a_window_is_the_cut_of_the_whole_whatever_the_grids(tmp_path, pair, data):
     ground, before, after, gsd = pair

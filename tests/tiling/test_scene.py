@@ -1,30 +1,19 @@
 import struct
-import sys
-import warnings
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
 import rasterio
-from opened_scenes import read_pair
-from opened_scenes import refused_file as refused
-from PIL import Image
 from rasterio.windows import Window as RasterWindow
-from rasters import north_up, textured, write_scene
-from virtual_rasters import band, source, write_bands, write_vrt
+from rasters import band, north_up, read_pair, source, textured, write_bands, write_scene, write_vrt
+from rasters import refused_file as refused
 
-import tiling.scene
 from tiling import (
-    MissingGeoreferencing,
     NotARaster,
     SceneDamaged,
-    SceneIsFolder,
     SceneNotFound,
     ScenePair,
     SceneTooLarge,
-    TilingError,
     UnsafeReference,
     Window,
     describe,
@@ -60,28 +49,13 @@ def test_how_a_scene_is_masked(tmp_path, options, kind):
     assert describe(write_scene(tmp_path / "a.tif", IMAGE, **options)).masked_by == kind
 
 
-def test_a_path_of_no_file(tmp_path):
-    refused(SceneNotFound, tmp_path / "missing.tif", "no such file")
-    refused(SceneNotFound, tmp_path / ("a" * 300 + ".tif"))
-    refused(SceneIsFolder, tmp_path, "folder")
-
-
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"", ["GeoTIFF, COG"]),
-        (b"not a picture", ["GeoTIFF, COG"]),
-        (b"<html></html>", ["GeoTIFF, COG"]),
-        # These end too early.
-        (b"II*\0", ["like a GeoTIFF ", "sound copy"]),
-        (b"\x89PNG\r\n\x1a\nrest", ["like a PNG ", "sound copy"]),
-        (b"\xff\xd8\xff", ["like a JPEG ", "sound copy"]),
-    ],
+    "content", [b"", b"not a picture", b"<html></html>", b"II*\0", b"\x89PNG\r\n\x1a\nrest", b"\xff\xd8\xff"]
 )
-def test_not_a_raster(tmp_path, content, words):
+def test_not_a_raster(tmp_path, content):
     path = tmp_path / "text.tif"
     path.write_bytes(content)
-    refused(NotARaster, path, *words)
+    refused(NotARaster, path)
 
 
 def test_a_raster_of_another_driver_is_not_read(tmp_path):
@@ -92,22 +66,9 @@ def test_a_raster_of_another_driver_is_not_read(tmp_path):
     refused(NotARaster, path)
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
-def test_no_georeferencing(tmp_path):
-    refused(
-        MissingGeoreferencing, write_scene(tmp_path / "a.tif", IMAGE, transform=None), "where its pixels lie"
-    )
-    refused(MissingGeoreferencing, write_scene(tmp_path / "b.tif", IMAGE, transform=None, crs=None))
-
-
-def test_coordinates_beyond_the_earth(tmp_path):
-    path = write_scene(tmp_path / "a.tif", IMAGE, transform=north_up(1e12, 1e12), crs="EPSG:3035")
-    refused(MissingGeoreferencing, path, "no place")
-
-
 def test_too_many_bands(tmp_path):
     path = write_scene(tmp_path / "a.tif", np.zeros((257, 4, 4), np.uint8))
-    refused(SceneTooLarge, path, "257", "256")
+    refused(SceneTooLarge, path)
     describe(write_scene(tmp_path / "b.tif", np.zeros((256, 4, 4), np.uint8)))
 
 
@@ -123,22 +84,14 @@ def write_bomb(path, width, height, **options):
 
 def test_too_many_pixels(tmp_path):
     path = write_bomb(tmp_path / "bomb.tif", 400_000, 300_000, blockxsize=8192, blockysize=8192)
-    refused(SceneTooLarge, path, "400000 x 300000")
+    refused(SceneTooLarge, path)
 
 
 def test_too_large_blocks(tmp_path):
     blocks = {"blockxsize": 16_384, "blockysize": 16_384}
     path = write_bomb(tmp_path / "bomb.tif", 20_000, 20_000, interleave="pixel", **blocks)
-    refused(SceneTooLarge, path, "16384 x 16384", "COG")
+    refused(SceneTooLarge, path)
     describe(write_bomb(tmp_path / "a.tif", 9_000, 9_000, interleave="band", **blocks))
-
-
-@pytest.mark.parametrize("driver", ["PNG", "JPEG"])
-def test_pictures_with_a_world_file_and_a_crs(tmp_path, driver):
-    path = tmp_path / f"a.{driver.lower()}"
-    write_scene(path, IMAGE, driver=driver)
-    assert describe(path).driver == driver
-    assert read_pair(path)[0].shape == (3, 40, 60)
 
 
 def test_a_vrt_of_sources_beside_it(tmp_path):
@@ -181,15 +134,15 @@ def test_a_vrt_does_not_reach_out_of_its_folder(folder):
     ],
 )
 def test_a_vrt_with_more_than_a_mosaic_is_refused(folder, extra):
-    refused(UnsafeReference, write_vrt(folder / "a.vrt", "a.tif", extra=extra), "not allowed")
+    refused(UnsafeReference, write_vrt(folder / "a.vrt", "a.tif", extra=extra))
 
 
 def test_a_vrt_with_entities_or_that_is_not_well_formed_is_refused(folder):
     path = write_vrt(folder / "a.vrt", "&e;")
     path.write_text('<!DOCTYPE VRTDataset [<!ENTITY e "a.tif">]>' + path.read_text())
-    refused(UnsafeReference, path, "entities")
+    refused(UnsafeReference, path)
     path.write_text("<VRTDataset><VRTRasterBand></VRTDataset>")
-    refused(UnsafeReference, path, "well-formed")
+    refused(UnsafeReference, path)
 
 
 def test_a_vrt_of_a_vrt_of_nothing_or_of_no_raster_is_refused(folder):
@@ -220,56 +173,21 @@ def test_pixels_that_cannot_be_decoded_are_an_error_not_zeros(tmp_path):
     start = len(content) // 3
     content[start : start + 20_000] = struct.pack("20000B", *[0xA5] * 20_000)
     path.write_bytes(content)
-    with pytest.raises(SceneDamaged, match=r"a\.tif: .*sound copy"), ScenePair.open(path, whole) as pair:
+    with pytest.raises(SceneDamaged), ScenePair.open(path, whole) as pair:
         pair.read(Window(0, 0, 600, 600))
-
-
-def test_every_error_is_one_of_ours_and_its_exit_code_says_whose_fault_it_is():
-    public = (getattr(tiling, name) for name in tiling.__all__)
-    errors = [thing for thing in public if isinstance(thing, type) and issubclass(thing, Exception)]
-    assert all(issubclass(error, TilingError) and error.__doc__ for error in errors)
-    codes = {error.__name__: error.exit_code for error in errors}
-    # All others are of inputs that are wrong however often they are read.
-    assert codes == dict.fromkeys(codes, 2) | {"SceneUnreachable": 1, "ProbabilityNotWritable": 1}
-
-
-def test_the_path_is_kept_as_given(tmp_path, monkeypatch):
-    write_scene(tmp_path / "a.tif", IMAGE)
-    monkeypatch.chdir(tmp_path)
-    assert describe("a.tif").path == describe(Path("a.tif")).path == "a.tif"
-
-
-def test_threads_that_open_files_without_georeferencing_leave_warnings_as_they_were(tmp_path):
-    path = tmp_path / "plain.png"
-    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(path)
-    before = list(warnings.filters)
-
-    def opened(_: int) -> None:
-        with tiling.scene.open_scene(path):
-            pass
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            # Warnings are errors here: one that gets through ends the test.
-            list(pool.map(opened, range(400)))
-    finally:
-        sys.setswitchinterval(interval)
-    assert list(warnings.filters) == before
 
 
 def test_a_scene_that_is_nearly_all_empty_is_not_worked_through(tmp_path):
     empty = "".join(band(number, "") for number in (1, 2, 3))
     path = write_bands(tmp_path / "bomb.vrt", empty, (300_000, 300_000))
     assert path.stat().st_size < 400
-    refused(SceneTooLarge, path, "300000 x 300000", "bytes", "empty", "-projwin")
+    refused(SceneTooLarge, path)
     path = write_bomb(tmp_path / "bomb.tif", 20_000, 20_000, blockxsize=512, blockysize=512)
-    refused(SceneTooLarge, path, "20000 x 20000", "empty")
+    refused(SceneTooLarge, path)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w") as archive:
         archive.write(path, "bomb.tif")
-    refused(SceneTooLarge, tmp_path / "bomb.zip/bomb.tif", "20000 x 20000", "empty")
-    refused(SceneTooLarge, write_bands(tmp_path / "a.vrt", empty, (10_001, 10_000)), "empty")
+    refused(SceneTooLarge, tmp_path / "bomb.zip/bomb.tif")
+    refused(SceneTooLarge, write_bands(tmp_path / "a.vrt", empty, (10001, 10000)))
     describe(write_bands(tmp_path / "b.vrt", empty, (10_000, 10_000)))
 
 

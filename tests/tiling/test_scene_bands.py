@@ -1,25 +1,11 @@
 import numpy as np
 import pytest
-import rasterio
-from rasterio.enums import ColorInterp
 from rasterio.shutil import copy
 from rasters import textured, write_scene
 
-from tiling import describe
+from tiling import ScenePair, describe
 
 IMAGE = textured(40, 60)
-
-
-def test_what_a_plain_file_says_of_its_bands(tmp_path):
-    info = describe(write_scene(tmp_path / "a.tif", IMAGE))
-    assert info.descriptions == (None, None, None) and info.palette is None
-    assert info.scales == (1.0, 1.0, 1.0) and info.offsets == (0.0, 0.0, 0.0)
-
-
-def test_names_scales_and_offsets_of_the_bands(tmp_path):
-    said = {"names": ("B04", "B03", None), "scales": (1e-4, 1e-4, 2e-4), "offsets": (0.0, 0.0, -0.1)}
-    info = describe(write_scene(tmp_path / "a.tif", IMAGE.astype("uint16"), **said))
-    assert (info.descriptions, info.scales, info.offsets) == tuple(said.values())
 
 
 @pytest.mark.parametrize("driver", ["GTiff", "PNG"])
@@ -35,14 +21,6 @@ def test_the_colour_table_of_a_paletted_image(tmp_path, driver):
     assert str(info.palette[200]) not in repr(info), "a table would drown the rest"
 
 
-def test_a_paletted_image_may_have_an_alpha_band(tmp_path):
-    palette = {3: (1, 2, 3, 255)}
-    path = write_scene(tmp_path / "a.tif", IMAGE[:1], alpha=np.full((40, 60), 255), palette=palette)
-    with rasterio.open(path) as file:
-        assert file.colorinterp == (ColorInterp.palette, ColorInterp.alpha)
-    assert describe(path).palette[3] == (1, 2, 3, 255)
-
-
 @pytest.mark.parametrize("count", [1, 2, 4, 13])
 @pytest.mark.parametrize(
     "dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64"]
@@ -52,3 +30,15 @@ def test_any_number_of_bands_of_any_type(tmp_path, count, dtype):
     info = describe(write_scene(tmp_path / "a.tif", image, colors=["undefined"] * count))
     assert (info.count, info.dtype, info.dtypes) == (count, dtype, (dtype,) * count)
     assert len(info.colors) == len(info.descriptions) == len(info.scales) == len(info.offsets) == count
+
+
+def test_near_infrared_that_is_called_alpha_and_has_no_name_is_said(tmp_path):
+    picture, opaque = textured(64, 80, seed=5)[0], np.full((64, 80), 255, np.uint8)
+    for alpha, names, said in (
+        (picture, None, 1),
+        (opaque, None, 0),
+        (picture, ["red", "green", "blue", "nir"], 0),
+    ):
+        path = write_scene(tmp_path / "scene.tif", textured(64, 80), alpha=alpha, names=names)
+        with ScenePair.open(path, path) as pair:
+            assert sum("--band-names red,green,blue,nir" in note for note in pair.notes) == said

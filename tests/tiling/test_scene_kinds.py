@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
-import rasterio
 from rasterio.shutil import copy
-from rasters import UTM, north_up, textured, write_scene
-from virtual_rasters import PLACE, band, source, write_bands
+from rasters import PLACE, UTM, band, north_up, source, textured, write_bands, write_scene
 
 from tiling import describe
 from tiling.scene import open_scene
@@ -33,24 +31,6 @@ def test_every_layout_of_a_file_is_opened_with_its_pixels(tmp_path, kind):
     assert info.transform == north_up() and info.north_up
     with open_scene(info) as file:
         assert np.array_equal(file.read(), IMAGE)
-
-
-@pytest.mark.parametrize("kind", ["complex64", "complex_int16"])
-def test_complex_pixels_are_described(tmp_path, kind):
-    path = tmp_path / "a.tif"
-    options = {"crs": UTM, "transform": north_up(), "width": 8, "height": 8, "count": 1, "dtype": kind}
-    with rasterio.open(path, "w", driver="GTiff", **options):
-        pass
-    assert describe(path).dtype == kind
-
-
-def test_bands_of_several_types(tmp_path):
-    for name, dtype in (("a", "uint8"), ("b", "int16")):
-        write_scene(tmp_path / f"{name}.tif", IMAGE[:1].astype(dtype))
-    bands = band(1, source("a.tif")) + band(2, source("b.tif"), "Int16")
-    path = write_bands(tmp_path / "a.vrt", bands, (400, 300))
-    info = describe(path)
-    assert info.dtypes == ("uint8", "int16") and info.dtype == "int16"
 
 
 def test_a_mosaic_with_a_gap(tmp_path):

@@ -2,16 +2,23 @@ import numpy as np
 import pytest
 import rasterio
 from affine import Affine
-from opened_scenes import refused_file
 from rasterio.control import GroundControlPoint
 from rasterio.rpc import RPC
-from rasters import UTM, north_up, textured, write_scene
+from rasters import (
+    PLACE,
+    UTM,
+    band,
+    north_up,
+    refused_file,
+    source,
+    textured,
+    write_bands,
+    write_scene,
+)
 from shapely.geometry import Point
-from virtual_rasters import PLACE, band, gcp_list, source, write_bands
 
 from tiling import MissingCRS, MissingGeoreferencing, describe
 from tiling.geodesy import on_map
-from tiling.scene import open_scene
 
 pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 IMAGE = textured(40, 60)
@@ -81,14 +88,6 @@ def test_points_on_both_sides_of_the_antimeridian_do_not_jump(tmp_path):
     assert [point.x for point in info.gcps] == pytest.approx([179.999, 180.002, 180.002, 179.999])
 
 
-@pytest.mark.parametrize(
-    "places", [((0, 0), (40, 60)), ((0, 0), (20, 30), (40, 60)), ((0, 0), (0, 0), (0, 0))]
-)
-def test_points_that_span_no_area_are_refused(tmp_path, places):
-    path = write_with_points(tmp_path / "a.tif", points_on(north_up(), places), UTM)
-    refused_file(MissingGeoreferencing, path, "a.tif: its ground control points ", "; correct")
-
-
 def test_a_camera_model_alone_is_refused_with_the_remedy(tmp_path):
     model = RPC(
         height_off=100, height_scale=500, lat_off=50, lat_scale=0.1, line_off=20, line_scale=20,
@@ -97,7 +96,7 @@ def test_a_camera_model_alone_is_refused_with_the_remedy(tmp_path):
         samp_num_coeff=[0.0, 1.0, *[0.0] * 18], samp_den_coeff=[1.0, *[0.0] * 19],
     )  # fmt: skip
     path = write_scene(tmp_path / "a.tif", IMAGE, transform=None, crs=None, rpcs=model)
-    refused_file(MissingGeoreferencing, path, "a.tif: only a camera model (RPC)", "gdalwarp -rpc")
+    refused_file(MissingGeoreferencing, path, "a.tif")
 
 
 @pytest.mark.parametrize(
@@ -111,45 +110,7 @@ def test_a_camera_model_alone_is_refused_with_the_remedy(tmp_path):
 )
 def test_degrees_that_are_no_place_on_earth_are_refused(tmp_path, west, north, crs):
     path = write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=north_up(west, north, 1e-5))
-    refused_file(MissingGeoreferencing, path, "a.tif: its corners ", " no place on Earth; correct")
-
-
-@pytest.mark.parametrize(
-    ("west", "north", "cell", "crs"),
-    [(-180.05, 90.05, 0.1, "EPSG:4326"), (359, 50, 1e-5, "EPSG:4326"), (10, 60, 1e-5, "EPSG:4807")],
-)
-def test_degrees_and_grads_at_the_edge_of_the_earth_are_places(tmp_path, west, north, cell, crs):
-    info = describe(write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=north_up(west, north, cell)))
-    assert info.crs == crs
-    assert info.bounds == pytest.approx((west, north - 40 * cell, west + 60 * cell, north), abs=1e-9)
-
-
-def test_points_in_no_known_system_are_refused(tmp_path):
-    plan = 'LOCAL_CS["plan",UNIT["metre",1]]'
-    refused_file(MissingCRS, write_with_points(tmp_path / "a.tif", points_on(north_up(), CORNERS), plan))
-
-
-@pytest.mark.parametrize(
-    "places",
-    [
-        [(row, col) for row in (0, 40) for col in (0, 30, 60)],
-        [(row, col) for row in (0, 40) for col in (0, 15, 30, 45, 60)],
-        [(20 + 15 * np.sin(turn), 30 + 15 * np.cos(turn)) for turn in range(7)],
-    ],
-)
-def test_points_that_leave_a_bend_open_place_a_scene_by_the_nearest_transform(tmp_path, places, capfd):
-    info = describe(write_with_points(tmp_path / "a.tif", points_on(ROTATED, places), UTM))
-    assert info.gcps == ()
-    np.testing.assert_allclose(info.transform[:6], ROTATED[:6], atol=1e-6)
-    assert info.footprint.area == pytest.approx(0.25 * 60 * 40, rel=1e-6)
-    assert capfd.readouterr().err == "", "GDAL has nothing to complain about"
-
-
-def test_points_that_fold_the_image_are_taken_as_a_plane(tmp_path):
-    places = [(row, col) for row in (0, 20, 40) for col in (0, 30, 60)]
-    folded = [(row, col, x - (20 if col == 60 else 0), y) for row, col, x, y in points_on(north_up(), places)]
-    info = describe(write_with_points(tmp_path / "a.tif", folded, UTM))
-    assert info.gcps == () and info.footprint.is_valid
+    refused_file(MissingGeoreferencing, path, "a.tif")
 
 
 def write_placed(path, place):
@@ -158,26 +119,10 @@ def write_placed(path, place):
     return write_bands(path, band(1, source("one.tif")), place=place)
 
 
-def test_a_virtual_raster_may_hold_control_points(tmp_path):
-    points = [(col, row, x, y) for row, col, x, y in points_on(ROTATED, CORNERS)]
-    info = describe(write_placed(tmp_path / "a.vrt", gcp_list(points)))
-    assert len(info.gcps) == 4 and info.crs.to_string() == UTM
-    np.testing.assert_allclose(info.transform[:6], ROTATED[:6], atol=1e-6)
-
-
-def test_a_transform_goes_before_ground_control_points(tmp_path):
-    point = '<GCP Id="1" Pixel="0" Line="0" X="3" Y="4"/>'
-    path = write_placed(tmp_path / "a.vrt", f'{PLACE}<GCPList Projection="EPSG:4326">{point * 4}</GCPList>')
-    with open_scene(path) as file:
-        assert len(file.gcps[0]) == 4
-    info = describe(path)
-    assert info.gcps == () and info.transform == north_up() and info.crs.to_string() == UTM
-
-
 @pytest.mark.parametrize("number", ["nan", "inf", "1e308"])
 def test_a_transform_of_no_numbers_is_refused(tmp_path, number):
     place = PLACE.replace("500000", number)
-    refused_file(MissingGeoreferencing, write_placed(tmp_path / "a.vrt", place), "; correct")
+    refused_file(MissingGeoreferencing, write_placed(tmp_path / "a.vrt", place))
 
 
 @pytest.mark.parametrize(
@@ -197,5 +142,4 @@ def test_systems_with_heights_in_feet_and_at_the_poles_are_known(tmp_path, crs):
 @pytest.mark.parametrize("crs", ["EPSG:4978", 'LOCAL_CS["plan of a house",UNIT["metre",1]]', None])
 def test_a_system_of_no_place_on_earth_is_refused(tmp_path, crs):
     path = write_scene(tmp_path / "a.tif", IMAGE, crs=crs)
-    what = "system is none of a map; " if crs else "has no coordinate reference system; "
-    refused_file(MissingCRS, path, what, "set it with")
+    refused_file(MissingCRS, path)

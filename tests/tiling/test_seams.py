@@ -58,14 +58,7 @@ def regions(scene):
     return regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1000, 77)))
 
 
-def test_the_network_of_these_tests_sees_the_tiling(scene, regions):
-    moved = regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1007, 82)))
-    everything = box(-1, -1, 171, 151)
-    assert len(regions) > 10
-    assert keyed(moved, everything) != keyed(regions, everything)
-
-
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.sampled_from([0, 1, 13, 17, 29, 53]), st.sampled_from([0, 1, 7, 19, 23, 47]))
 def test_a_scene_cut_by_a_prime_number_has_the_same_polygons_away_from_the_cut(scene, regions, cols, rows):
     part = TileGrid(170 - cols, 150 - rows, TILE, OVERLAP, anchor=(1000 + cols, 77 + rows))
@@ -95,7 +88,7 @@ def test_the_quarters_have_the_polygons_of_the_whole(scene, regions, col, row):
     assert len(keyed(expected, edges)) >= 3
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(
     st.floats(0.01, 0.99),
     st.integers(0, 200),

@@ -1,14 +1,14 @@
 """Rasters on servers."""
 
 import os
+import struct
 from contextlib import ExitStack
 
 import numpy as np
 import pytest
-import rasterio
-from file_server import serving
-from opened_scenes import refused
-from rasters import north_up, textured, write_scene
+from rasters import north_up, refused, textured, write_scene
+from servers import serving
+from test_crs_texts import BASE, jpeg2000
 
 from tiling import (
     NotARaster,
@@ -17,13 +17,13 @@ from tiling import (
     SceneTooLarge,
     SceneUnreachable,
     SceneUnreadable,
+    UnsafeReference,
     Window,
     describe,
 )
-from tiling.frame import plan_grid
-from tiling.layer import Layer, LayerReader
-from tiling.remote import safe_environment
+from tiling.gridded import GriddedReader, GriddedScene
 from tiling.scene import open_scene
+from tiling.working_grid import plan_grid
 
 IMAGE = textured(40, 60)
 SECRET = "X-Amz-Signature=0123456789abcdef"
@@ -53,29 +53,29 @@ def test_a_raster_on_a_server_is_read_in_parts(tmp_path, server, tiff, prefix):
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "words"),
+    ("status", "error"),
     [
-        (404, SceneNotFound, "no such file"),
-        (410, SceneNotFound, "no such file"),
-        (401, SceneUnreadable, "credentials"),
-        (403, SceneUnreadable, "credentials"),
-        (500, SceneUnreachable, "500"),
-        (503, SceneUnreachable, "503"),
+        (404, SceneNotFound),
+        (410, SceneNotFound),
+        (401, SceneUnreadable),
+        (403, SceneUnreadable),
+        (500, SceneUnreachable),
+        (503, SceneUnreachable),
     ],
 )
-def test_what_a_server_refuses_is_one_clear_line(server, status, error, words):
+def test_what_a_server_refuses_is_one_clear_line(server, status, error):
     server.statuses["/a.tif"] = status
-    caught = refused(error, f"{server.address}/a.tif?{SECRET}", f"{server.address}/a.tif: ", words)
+    caught = refused(error, f"{server.address}/a.tif?{SECRET}", f"{server.address}/a.tif: ")
     assert caught.exit_code == (1 if error is SceneUnreachable else 2)
 
 
 def test_a_server_that_is_not_there_or_silent(server, monkeypatch):
     with serving() as closed:
         address = closed.address
-    refused(SceneUnreachable, f"{address}/a.tif?{SECRET}", "cannot be reached")
+    refused(SceneUnreachable, f"{address}/a.tif?{SECRET}")
     monkeypatch.setenv("GDAL_HTTP_TIMEOUT", "1")
     server.delays["/late.tif"] = 1.5
-    refused(SceneUnreachable, f"{server.address}/late.tif?{SECRET}", "in time")
+    refused(SceneUnreachable, f"{server.address}/late.tif?{SECRET}")
 
 
 def test_what_is_no_raster_on_a_server(tmp_path, server, tiff):
@@ -89,7 +89,7 @@ def test_what_is_no_raster_on_a_server(tmp_path, server, tiff):
     }
     server.whole.add("/whole.tif")
     for name in server.files:
-        refused(NotARaster, f"{server.address}{name}?{SECRET}", f"{server.address}{name}: ", "in parts")
+        refused(NotARaster, f"{server.address}{name}?{SECRET}", f"{server.address}{name}: ")
 
 
 @pytest.mark.parametrize("query", [SECRET, "sp=r&se=2030-01-01&sig=0123456789abcdef", "token=hunter2"])
@@ -107,9 +107,9 @@ def test_a_server_that_fails_while_pixels_are_read(tmp_path, server, cell):
     there = write_scene(tmp_path / "b.tif", noise, tiled=True, transform=north_up(cell=cell))
     server.files["/b.tif"] = there.read_bytes()
     info = describe(f"{server.address}/b.tif?{SECRET}")
-    layer = Layer.of(info, (1, 2, 3), plan_grid(local, info))
+    layer = GriddedScene.of(info, (1, 2, 3), plan_grid(local, info))
     with ExitStack() as stack:
-        reader = LayerReader(layer, stack)
+        reader = GriddedReader(layer, stack)
         server.statuses["/b.tif"] = 503
 
         def read(window):
@@ -128,16 +128,51 @@ def test_nothing_is_asked_for_beside_a_raster_on_a_server(server, tiff):
         file.dataset_mask()
         file.overviews(1)
     info = describe(name)
-    layer = Layer.of(info, (1, 2, 3), plan_grid(info, info))
+    layer = GriddedScene.of(info, (1, 2, 3), plan_grid(info, info))
     with ExitStack() as stack:
-        values, valid = LayerReader(layer, stack).read(Window(0, 0, 60, 40))
+        values, valid = GriddedReader(layer, stack).read(Window(0, 0, 60, 40))
     assert valid.all() and np.array_equal(values, IMAGE)
     assert {path for _, path in server.asked} == {"/c/a.tif"}
 
 
+def _geotiff_that_names(pipe, tmp_path):
+    """Return a GeoTIFF whose CRS, in GDAL's reading, is a text that names a file."""
+    stand_in = str(pipe).replace("pipe", "pipX")
+    crs = BASE.format(f',EXTENSION["PROJ4_GRIDS","{stand_in}"]')
+    written = write_scene(tmp_path / "a.tif", IMAGE, crs=crs, geotiff_keys_flavor="ESRI_PE").read_bytes()
+    assert stand_in.encode() in written
+    return written.replace(stand_in.encode(), str(pipe).encode())
+
+
+@pytest.mark.parametrize("name", ["a.tif", "a.jp2", "later.tif"])
+def test_a_pipe_that_the_crs_of_a_raster_on_a_server_names_is_never_opened(server, tmp_path, name):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    geotiff = _geotiff_that_names(pipe, tmp_path)
+    server.files |= {
+        "/a.tif": geotiff,
+        "/a.jp2": jpeg2000(f"+proj=utm +zone=33 +nadgrids={pipe}"),
+        "/later.tif": _with_directory_at_the_end(geotiff),
+    }
+    refused(UnsafeReference, f"{server.address}/{name}", f"{server.address}/{name}: ")
+
+
+def _with_directory_at_the_end(tiff):
+    """Return a TIFF whose directory, and the texts in it, lie behind a megabyte of nothing."""
+    room = 2**20
+    (start,) = struct.unpack_from("<I", tiff, 4)
+    (count,) = struct.unpack_from("<H", tiff, start)
+    directory = bytearray(tiff[start : start + 2 + 12 * count + 4])
+    for entry in range(2, 2 + 12 * count, 12):
+        tag, _, _, value = struct.unpack_from("<HHII", directory, entry)
+        if tag == 34737:
+            struct.pack_into("<I", directory, entry + 8, value + len(tiff) + room)
+    return tiff[:4] + struct.pack("<I", 2 * len(tiff) + room) + tiff[8:] + bytes(room) + tiff + directory
+
+
 def test_limits_hold_for_rasters_on_a_server(tmp_path, server, monkeypatch):
     server.files["/a.tif"] = write_scene(tmp_path / "a.tif", np.zeros((257, 4, 4), np.uint8)).read_bytes()
-    refused(SceneTooLarge, f"{server.address}/a.tif?{SECRET}", "257")
+    refused(SceneTooLarge, f"{server.address}/a.tif?{SECRET}")
 
 
 @pytest.mark.parametrize(
@@ -183,14 +218,3 @@ def test_clouds_are_read_with_the_credentials_of_the_environment(
     refused(SceneNotFound, name.replace("a.tif", "b.tif"))
     server.statuses[place.replace("a.tif", "c.tif")] = 403
     refused(SceneUnreadable, name.replace("a.tif", "c.tif"))
-
-
-def test_the_patience_with_servers_is_the_users_if_they_say_so(monkeypatch):
-    with safe_environment("/vsis3/bucket/a.tif") as env:
-        assert env.options["GDAL_HTTP_MAX_RETRY"] == "3"
-        assert env.options["GDAL_DISABLE_READDIR_ON_OPEN"] == "EMPTY_DIR"
-    with safe_environment("/folder/a.tif") as env:
-        assert "GDAL_DISABLE_READDIR_ON_OPEN" not in env.options
-    monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "7")
-    with rasterio.Env(GDAL_HTTP_CONNECTTIMEOUT="5"), safe_environment("/vsis3/bucket/a.tif") as env:
-        assert "GDAL_HTTP_MAX_RETRY" not in env.options and "GDAL_HTTP_CONNECTTIMEOUT" not in env.options

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from rasters import ORIGIN, north_up, textured, write_scene
+from rasters import textured, write_scene
 
 from tiling import ScenePair, SpectralPair, Window, describe
 from tiling.spectral import spectral_bands
@@ -37,7 +37,9 @@ def write(path, array, names=None, **options):
         ),
         ([f"B{n}" for n in range(1, 12)], {"blue": 2, "green": 3, "red": 4}),  # whose B5 is not known
         (["swir16", "nir", "red", "green"], {"swir16": 1, "nir": 2, "red": 3, "green": 4}),
-        (["Red", "Green", "Near-Infrared", "SWIR_2"], {"red": 1, "green": 2, "nir": 3}),
+        (["Red", "Green", "Near-Infrared", "SWIR_2"], {"red": 1, "green": 2, "nir": 3, "swir22": 4}),
+        (["B02_10m", "blue_10m", "B8A, narrow", "B08_10m"], {"blue": 2, "nir": 4}),
+        (["490 nm", "1.61 um", "2201 nm", "705 nm"], {"blue": 1, "swir16": 2, "swir22": 3}),
         (["red", "nir08", "nir"], {"red": 1, "nir": 3}),
         (["red", "red", "nir"], {"nir": 3}),
         (["Band 1", "Band 2", "Band 3"], {}),
@@ -81,25 +83,3 @@ def test_scale_and_offset_make_reflectances_and_nodata_of_either_date_counts(tmp
         old, _, valid = spectral.read(Window(0, 0, 40, 30))
         assert old["nir"][20, 20] == pytest.approx(first[3, 20, 20] * 0.5 + 4)
         assert (~valid).nonzero()[0].tolist() == [5, 7]
-
-
-def test_a_scene_of_another_grid_comes_onto_that_of_the_pair(tmp_path):
-    names = ["red", "green", "blue", "nir"]
-    array = textured(60, 80, bands=4, seed=4)
-    before = write(tmp_path / "before.tif", array, names)
-    moved = north_up(ORIGIN[0] + 5, ORIGIN[1] - 3)
-    after = write(tmp_path / "after.tif", np.full((4, 40, 50), 100, np.uint8), names, transform=moved)
-    with ScenePair.open(before, after) as pair, SpectralPair.open(pair) as spectral:
-        assert (pair.grid.width, pair.grid.height) == (50, 40)
-        old, new, _ = spectral.read(Window(0, 0, 50, 40))
-        np.testing.assert_array_equal(old["nir"], array[3, 6:46, 10:60])
-        assert (new["nir"] == 100).all()
-
-
-def test_the_bands_that_are_shown_are_red_green_and_blue_where_names_say_nothing(tmp_path):
-    paths = [write(tmp_path / f"{n}.tif", textured(20, 20, bands=4, seed=n)) for n in (1, 2)]
-    with ScenePair.open(*paths, bands=(3, 2, 1)) as pair, SpectralPair.open(pair) as spectral:
-        assert spectral.numbers[0] == {"blue": 1, "green": 2, "red": 3}
-    grey = [write(tmp_path / f"grey{n}.tif", textured(20, 20, bands=1, seed=n)) for n in (1, 2)]
-    with ScenePair.open(*grey) as pair, SpectralPair.open(pair) as spectral:
-        assert spectral.parts == ()

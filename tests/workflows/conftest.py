@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from command_here import run_here
-from fakes import BrightnessCaptioner
+from captioners import BrightnessCaptioner
+from scene_pairs import run_here
 
 
 @pytest.fixture

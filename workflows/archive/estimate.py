@@ -1,4 +1,4 @@
-"""What a run over an archive would do and take: counts, bytes, hours and disk; nothing is written."""
+"""Estimate a run over an archive: pairs, bytes, hours and disk space; nothing is written."""
 
 from __future__ import annotations
 
@@ -6,53 +6,56 @@ import os
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.sequences import evenly
 from tiling import TilingError, locate
-from workflows.archive.archive import THREADS, Archive
-from workflows.archive.plan import ArchiveOptions, archive_of, with_keys
-from workflows.engines.tasks import error_line
+from workflows.archive.archive import Archive
+from workflows.archive.claim import Claim
+from workflows.archive.dispatch import ArchiveOptions
+from workflows.archive.folder import ArchiveFolder
+from workflows.archive.index import FAILED, Index, PairState
+from workflows.archive.plan import Planned
+from workflows.archive.reasons import Reason, failure_reasons
+from workflows.archive.run import keyed_rows
+from workflows.archive.state import THREADS, State, load_state
+from workflows.archive.workers.tasks import error_line
 from workflows.errors import WorkflowError
-from workflows.inspection.cost import CORE_SECONDS
-from workflows.progress import Progress, tell
-from workflows.scene.parts import planned_tiles
-from workflows.store.failures import Reason, grouped
-from workflows.store.folder import ArchiveFolder
-from workflows.store.ledger import Ledger
-from workflows.store.ledger_rows import LedgerRow, Planned
+from workflows.progress import Progress, report_progress
+from workflows.scene.inspect.cost import CORE_SECONDS
+from workflows.scene.opening import planned_tiles
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
     from workflows.options import SceneOptions
     from workflows.pairs.rows import PairRow
 
-# Pairs whose headers are looked at, and those that are done whose times and sizes are, where there are more.
+# Pairs whose headers are read at most, and finished pairs whose times and sizes are.
 LOOKED_AT = 200
-# Pairs that must be done before the archive's own speed and sizes are believed.
+# Finished pairs from which on the archive's own speed and sizes are used.
 ENOUGH = 20
-# Bytes that a pair with a few changes takes on a disk with blocks of 4 KiB, and its part of the layers.
+# Bytes on disk of a pair with a few changes, and of its part of the layers.
 PAIR_BYTES, LAYER_BYTES = 28_000, 6_000
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What there is to do.
+    """The work that is left.
 
     Attributes:
-        planned: how many pairs are in which state; ``pending`` are to be done.
-        input_bytes: size of the scenes of these that are files on this machine.
-        remote: how many of their scenes are on servers, of unknown size; ``missing``: are not there.
-        looked_at: pairs to be done whose headers were read, to know of all.
-        reasons: why pairs of those looked at would be refused, with how many there are of each.
-        tiles: of all pairs to be done, as those looked at tell.
-        worker_seconds: that they take one worker; None where no speed is known.
-        change_seconds: that each change found takes besides, for its words; None where ``worker_seconds`` has
-            them, or where no speed is known.
-        speed: what both are from: ``archive`` the pairs that are done, ``stated`` of a shipped model.
-        workers: how many the time is for.
+        planned: pairs by state; ``pending`` are to be done.
+        input_bytes: size of their scenes that are files on this machine.
+        remote: number of their scenes on servers, of unknown size; ``missing``: that do not exist.
+        looked_at: pairs whose headers were read, from which the rest is estimated.
+        reasons: why some of these would be refused.
+        tiles: of all pairs to be done.
+        worker_seconds: that one worker takes; None where no speed is known.
+        change_seconds: that each change takes in addition; None where ``worker_seconds`` has it, or where no
+            speed is known.
+        speed: source of both: ``archive`` the finished pairs, ``stated`` the figures of a shipped model.
+        workers: number that the time is for.
         disk_bytes: that reports and layers will take; ``free_bytes`` are free on that disk.
     """
 
@@ -72,7 +75,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float | None:
-        """The time until all workers are through, of what ``worker_seconds`` is; None where that is."""
+        """The time with all workers; None where no speed is known."""
         return None if self.worker_seconds is None else round(self.worker_seconds / self.workers, 1)
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,24 +94,29 @@ def estimate_archive(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Estimate:
-    """Say what ``run_archive`` would do with the same arguments, and what that takes.
+    """Estimate what ``run_archive`` would do with the same arguments.
 
     Args:
         rows, folder, card, scene, options: as there.
-        workers: that the time is for; ``threads`` are the cores of each, where the speed is a stated one.
-        progress: told of the stages ``scenes`` and ``headers``.
+        workers: that the time is for; ``threads`` are the cores of each.
+        progress: called with the stages ``scenes`` and ``headers``.
 
     Raises:
-        NotAnArchive: something else is in the folder.
-        LedgerForeign, LedgerUnusable: its ledger cannot be read.
+        NotAnArchive: other files are in the folder.
     """
-    archive, scene = archive_of(folder, options.shard), scene.for_others()
-    with Ledger.rehearsal(archive.path) as ledger, ThreadPoolExecutor(THREADS) as pool:
-        keyed = with_keys(rows, ledger, scene, card, options, progress=progress)
-        rehearsed = Archive(archive, ledger, pool)
-        planned = rehearsed.plan(keyed, retry_failed=options.retry_failed, overwrite=options.overwrite)
-        pending = list(ledger.rows("pending"))
-        done = evenly(list(ledger.rows("done")), LOOKED_AT) if planned.done >= ENOUGH else []
+    archive, scene, shard = ArchiveFolder(folder), scene.for_others(), options.shard
+    archive.check()
+    with ThreadPoolExecutor(THREADS) as pool:
+        state = _state(archive, pool)
+        # Planned in memory: nothing is written.
+        rehearsal = Archive(archive, Claim(archive, archive.work), state, pool, shard)
+        keyed = keyed_rows(rows, state.index, scene, card, options, progress=progress)
+        planned = rehearsal.plan(
+            keyed, retry_failed=options.retry_failed, overwrite=options.overwrite, rehearse=True
+        )
+        pending = list(state.index.rows("pending", shard=shard))
+        done = evenly(list(state.index.rows("done")), LOOKED_AT) if planned.done >= ENOUGH else []
+        state.index.close()
     by_id = {row.pair: row for row in rows}
     sample = evenly(pending, LOOKED_AT)
     tiles, refused = _look(sample, by_id, card, scene, progress)
@@ -122,7 +130,7 @@ def estimate_archive(
         remote=remote,
         missing=missing,
         looked_at=len(sample),
-        reasons=tuple(grouped(refused)),
+        reasons=tuple(failure_reasons(refused)),
         tiles=all_tiles,
         worker_seconds=None if second is None else round(second * all_tiles, 1),
         change_seconds=None if change is None else round(change, 3),
@@ -133,14 +141,20 @@ def estimate_archive(
     )
 
 
+def _state(archive: ArchiveFolder, pool: ThreadPoolExecutor) -> State:
+    if archive.mark.exists():
+        return load_state(archive, archive.archive_id(), pool)
+    return State(archive, Index(""))
+
+
 def _look(
-    sample: Sequence[LedgerRow],
+    sample: Sequence[PairState],
     pairs: dict[str, PairRow],
     card: ModelCard,
     scene: SceneOptions,
     progress: Progress | None,
-) -> tuple[list[int], list[LedgerRow]]:
-    """Return how many tiles the pairs have, by their headers, and those that would be refused."""
+) -> tuple[list[int], list[PairState]]:
+    """Return the numbers of tiles of the pairs, from their headers, and the pairs that would be refused."""
     tiles, refused = [], []
     for number, row in enumerate(sample, start=1):
         pair = pairs[row.pair]
@@ -148,15 +162,15 @@ def _look(
             tiles.append(len(planned_tiles(pair.before, pair.after, card, scene)))
         except (TilingError, WorkflowError) as error:
             name, line = type(error).__name__, error_line(error)
-            refused.append(replace(row, state="failed", kind="refused", error=name, line=line))
-        tell(progress, "headers", number, len(sample))
+            refused.append(row._replace(state=FAILED, kind="refused", error=name, line=line))
+        report_progress(progress, "headers", number, len(sample))
     return tiles, refused
 
 
 def _speed(
-    done: Sequence[LedgerRow], card: ModelCard, threads: int
+    done: Sequence[PairState], card: ModelCard, threads: int
 ) -> tuple[float | None, float | None, str | None]:
-    """Return the seconds of a worker for a tile and, besides, for a change, and what they are from."""
+    """Return the seconds of a worker per tile and per change, and their source."""
     tiles = sum(row.tiles or 0 for row in done)
     if tiles:
         return sum(row.seconds or 0.0 for row in done) / tiles, None, "archive"
@@ -167,7 +181,7 @@ def _speed(
 
 
 def _input(pairs: Sequence[PairRow]) -> tuple[int, int, int]:
-    """Return the bytes of the scenes that are files here, and how many are on servers and are missing."""
+    """Return the bytes of scenes on this machine, and the numbers of remote and of missing scenes."""
     size, remote, missing = 0, 0, 0
     for scene in {scene for row in pairs for scene in (row.before, row.after)}:
         try:
@@ -179,20 +193,20 @@ def _input(pairs: Sequence[PairRow]) -> tuple[int, int, int]:
     return size, remote, missing
 
 
-def _pair_bytes(archive: ArchiveFolder, done: Sequence[LedgerRow]) -> float:
-    """Return what a pair takes on the disk: the mean of those that are there, else of what is usual."""
+def _pair_bytes(archive: ArchiveFolder, done: Sequence[PairState]) -> float:
+    """Return the bytes of a pair on the disk: the mean of finished pairs, else a usual value."""
     sizes = []
     for row in done:
         try:
             files = [file.stat() for file in archive.pair_folder(row.pair).iterdir()]
         except OSError:
             continue
-        # Blocks of 512 bytes, where the system tells; and one of 4 KiB for the folder.
+        # Blocks of 512 bytes, where the system counts them, and one of 4 KiB for the folder.
         sizes.append(4096 + sum(512 * getattr(file, "st_blocks", file.st_size // 512 + 8) for file in files))
     return sum(sizes) / len(sizes) if sizes else PAIR_BYTES
 
 
 def _free_bytes(path: Path) -> int:
-    """Return what is free on the disk that a folder is on, or will be."""
+    """Return the free bytes on the disk of a folder, which need not exist."""
     there = next(place for place in (path.absolute(), *path.absolute().parents) if place.exists())
     return shutil.disk_usage(there).free

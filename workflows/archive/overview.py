@@ -1,4 +1,4 @@
-"""An archive at one look, as plain values: its sums, its failures, each pair with its ground and dates."""
+"""The overview of an archive as plain values: totals, failures, and each pair with its ground and dates."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
-from workflows.archive.reports import done_report, report_path
-from workflows.archive.status import archives_in, failure_reasons, shards_missing
-from workflows.layers.stac import pair_geometry
+from workflows.archive.index import DONE, FAILED, PairState
+from workflows.archive.layers.listed import LargestChanges
+from workflows.archive.layers.stac import pair_geometry
+from workflows.archive.reasons import failure_reasons, without_names
+from workflows.archive.reports import done_report
+from workflows.archive.state import State, read_state
 from workflows.report.geojson import collection_bbox, parts_of
 from workflows.report.record import text_in
-from workflows.report.report import ChangeReport
+from workflows.report.report import Report
 from workflows.report.summary import SceneSummary, archive_summary, summary_of
-from workflows.store.failures import without_names
-from workflows.store.folder import ArchiveFolder
-from workflows.store.ledger import Ledger
-from workflows.store.ledger_rows import DONE, FAILED, LedgerRow
 
-# What a pair of the overview is.
+# States of a pair in the overview.
 CHANGED, UNCHANGED, LOST, LEFT = ("with changes", "without changes", "failed", "not done")
-# Units of the longer side of the map, the share around what is shown, the degrees that it has at least, and
-# how many times longer than the other it is at most.
+# Units of the longer side of the map, its margin as a share, its least size in degrees, and the longest ratio
+# of its sides.
 _SIDE, _AROUND, _LEAST, _NARROWEST = 4000, 0.06, 0.01, 3
-# The end of the year 9999: a tampered ledger may have any time.
+# The end of the year 9999: a tampered index may have any time.
 _LATEST = 253_402_300_799.0
 METRES_PER_DEGREE = 111_195.0
 """Of latitude, on a sphere."""
@@ -39,11 +39,11 @@ Ground: TypeAlias = Polygon | MultiPolygon
 
 
 def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
-    """Return what there is to know of an archive, or of its shards, at one look.
+    """Return an overview of an archive.
 
     Args:
         folder: the archive.
-        page: where this is to be shown; reports are named relative to it.
+        page: where it will be shown; addresses of reports are relative to it.
 
     Returns:
         ``name``, ``finished`` (when the last pair ended, UTC), ``model`` and ``rscc`` (all that reports were
@@ -52,23 +52,27 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
         (one of the four above), ``before``, ``after`` (dates), ``changes``, ``area_m2``, ``directions``
         (changes by direction), ``reason`` (of a failure), ``report``, ``page`` (addresses, None where there
         are none), ``at`` (longitude and latitude of its middle) and ``rings`` (x and y of the corners of its
-        ground in units of the map).
+        ground in units of the map); ``changes`` (see :meth:`LargestChanges.rows`, each with the number of its
+        pair) and ``changes_in_all``.
 
     Raises:
-        ArchiveMissing, LedgerForeign, LedgerUnusable: see :func:`workflows.archive.status.archive_status`.
+        ArchiveMissing: there is no archive.
         ReportsDamaged: a report of a pair that is done is missing or damaged.
     """
     pairs: list[dict[str, Any]] = []
     grounds: list[Ground | None] = []
     scenes: list[SceneSummary] = []
-    # Reports that people marked may be of another model than those that were done anew.
+    # Reports with marks may be of an older model than the others.
     made: dict[str, set[str]] = {"model": set(), "rscc": set()}
-    finished = 0.0
-    for archive in archives_in(folder):
-        for row, path, report in _rows(archive):
-            scene = None if report is None else summary_of(report.changes)
+    finished, largest = 0.0, LargestChanges()
+    with read_state(folder) as state:
+        reasons = failure_reasons(state.index.rows(FAILED))
+        for row, path, report in _rows(state):
+            scene = None if report is None else summary_of(report.changes, report.run)
             if report is not None and scene is not None:
                 scenes.append(scene)
+                for change in report.changes:
+                    largest.add(len(pairs), path, change)
                 names = (text_in(report.run, "model", name) for name in ("name", "version"))
                 made["model"].add(" ".join(filter(None, names)))
                 made["rscc"].add(text_in(report.run, "versions", "rscc") or "")
@@ -76,32 +80,32 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
             grounds.append(_ground(row, report))
             pairs.append(_pair(row, path, report, scene, page))
     states = [pair["state"] for pair in pairs]
-    unbegun = len(shards_missing(folder))
-    summary = archive_summary(scenes, failed=states.count(LOST), left=states.count(LEFT), unbegun=unbegun)
+    summary = archive_summary(scenes, failed=states.count(LOST), left=states.count(LEFT))
     plane = _map([ground for ground in grounds if ground is not None])
     for pair, ground in zip(pairs, grounds, strict=True):
         pair |= _placed(ground, plane)
     return {
         "name": Path(folder).resolve().name,
         "finished": datetime.fromtimestamp(finished, UTC).isoformat(timespec="minutes") if finished else None,
-        **{name: ", ".join(sorted(filter(None, told))) or None for name, told in made.items()},
+        **{name: ", ".join(sorted(filter(None, names))) or None for name, names in made.items()},
         "summary": summary.as_dict(),
-        "reasons": [asdict(reason) | {"pairs": list(reason.pairs)} for reason in failure_reasons(folder)],
+        "reasons": [asdict(reason) | {"pairs": list(reason.pairs)} for reason in reasons],
         "map": plane,
         "pairs": pairs,
+        "changes": largest.rows(lambda change: _box(change.geometry, plane)),
+        "changes_in_all": largest.total,
     }
 
 
-def _rows(archive: ArchiveFolder) -> Iterator[tuple[LedgerRow, Path, ChangeReport | None]]:
-    """Yield each pair of the table, where its report is, and the report if it is done."""
-    with Ledger.reader(archive.path) as ledger:
-        for row in ledger.rows():
-            path = report_path(archive, row.pair)
-            yield row, path, done_report(path, row.changes) if row.state == DONE else None
+def _rows(state: State) -> Iterator[tuple[PairState, Path, Report | None]]:
+    """Yield each pair of the table, the path of its report, and the report if it is done."""
+    for row in state.index.rows():
+        path = state.folder.report(row.pair)
+        yield row, path, done_report(path, row.changes) if row.state == DONE else None
 
 
 def _pair(
-    row: LedgerRow, path: Path, report: ChangeReport | None, scene: SceneSummary | None, page: Path
+    row: PairState, path: Path, report: Report | None, scene: SceneSummary | None, page: Path
 ) -> dict[str, Any]:
     dates = {"before": row.date_before, "after": row.date_after}
     if report is not None:
@@ -125,27 +129,27 @@ def _pair(
 
 
 def _address(path: Path, page: Path) -> str:
-    """Return the address of a file from a page: relative, and with nothing in it that a browser obeys."""
+    """Return the address of a file relative to a page, quoted."""
     relative = os.path.relpath(path.resolve(), page.resolve().parent)
     return quote(os.fsencode(relative.replace(os.sep, "/")))
 
 
-def _ground(row: LedgerRow, report: ChangeReport | None) -> Ground | None:
-    """Return where a pair lies, in degrees; None where nothing tells, or what tells is damaged."""
-    told = None
+def _ground(row: PairState, report: Report | None) -> Ground | None:
+    """Return the ground of a pair, in degrees; None where it is not known or damaged."""
+    content = None
     if report is not None:
-        told = {"rscc": report.run, "bbox": collection_bbox(change.geometry for change in report.changes)}
+        content = {"rscc": report.run, "bbox": collection_bbox(change.geometry for change in report.changes)}
     try:
-        ground = pair_geometry(row, told)
+        ground = pair_geometry(row, content)
         west, south, east, north = (math.nan,) * 4 if ground is None else ground.bounds
-    # Whatever a tampered record or ledger brings shapely to say.
+    # A tampered record may make shapely raise anything.
     except Exception:
         return None
     return ground if -180 <= west <= east <= 180 and -90 <= south <= north <= 90 else None
 
 
 def _map(grounds: Sequence[Ground]) -> dict[str, Any]:
-    """Return the plane that all grounds are shown on, longitude and latitude at the scale of the middle.
+    """Return the plane of the map, with longitude and latitude at the scale of its middle.
 
     ``x = (longitude - west) * across`` and ``y = (north - latitude) * along``, in units, 0 to ``width`` and
     ``height``; a unit has ``gsd`` metres from north to south. Longitudes go beyond 180 degrees where the
@@ -171,16 +175,31 @@ def _map(grounds: Sequence[Ground]) -> dict[str, Any]:
 
 
 def _placed(ground: Ground | None, plane: dict[str, Any]) -> dict[str, Any]:
-    """Return where a pair lies: ``at``, and ``rings`` on the plane."""
+    """Return the place of a pair: ``at``, and ``rings`` on the plane."""
     if ground is None:
         return {"at": None, "rings": []}
     middle = max(parts_of(ground), key=lambda part: part.area).representative_point()
     rings = []
     for part in parts_of(ground):
-        corners = shapely.get_coordinates(part.exterior)[:-1]
-        # East of the western edge, though it may be numbered from the other side.
-        turn = 360 if corners[:, 0].min() < plane["west"] else 0
-        xs = (corners[:, 0] + turn - plane["west"]) * plane["across"]
-        ys = (plane["north"] - corners[:, 1]) * plane["along"]
-        rings.append([round(float(value), 3) for place in zip(xs, ys, strict=True) for value in place])
+        corners = _on_plane(shapely.get_coordinates(part.exterior)[:-1], plane)
+        rings.append([round(float(value), 3) for value in corners.ravel()])
     return {"at": [round(middle.x, 5), round(middle.y, 5)], "rings": rings}
+
+
+def _on_plane(corners: np.ndarray, plane: dict[str, Any]) -> np.ndarray:
+    """Return longitudes and latitudes, (n, 2), as x and y on the plane."""
+    # East of the western edge, though it may be numbered from the other side.
+    turn = 360 if corners[:, 0].min() < plane["west"] else 0
+    return np.column_stack(
+        [
+            (corners[:, 0] + turn - plane["west"]) * plane["across"],
+            (plane["north"] - corners[:, 1]) * plane["along"],
+        ]
+    )
+
+
+def _box(ground: Ground, plane: dict[str, Any]) -> list[float]:
+    """Return west, north, east and south of the largest part of a change on the plane."""
+    west, south, east, north = max(parts_of(ground), key=lambda part: part.area).bounds
+    corners = _on_plane(np.array([[west, north], [east, south]]), plane)
+    return [round(float(value), 3) for value in corners.ravel()]

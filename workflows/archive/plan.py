@@ -1,120 +1,195 @@
-"""What an archive's run is about to do: which pairs, in which shard, under which keys."""
+"""Compare an archive with a table of pairs, by the keys of the pairs.
+
+The key of a pair has hashes of its two scenes and of everything else that its report depends on.
+
+A key is ``BEFORE-AFTER-SETTINGS``, so that a report can be recognised as current when its scenes are gone.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from workflows.errors import NotAnArchive, OptionInvalid, ShardsDiffer
-from workflows.options import SceneOptions
-from workflows.pairs.rows import PairRow
-from workflows.progress import Progress, tell
-from workflows.store.folder import ArchiveFolder
-from workflows.store.identity import SceneIdentities, keyed, settings_key
-from workflows.store.ledger import Ledger
+import rscc
+from rscc.sequences import batches
+from workflows.addresses import public_path
+from workflows.archive.index import DONE, FAILED, PENDING, Counts, Index, MadeOf, PairState
+from workflows.identity import FileHash, SceneIdentities, short_hash
+from workflows.report.record import decisive, hash_of, settings_record
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
+    from workflows.options import SceneOptions
+    from workflows.pairs.rows import PairRow
+
+# Pairs hashed at once, and fresh file hashes kept before they are stored.
+_AT_ONCE, _KEPT = 100, 2000
+_DESCRIPTION = ("number", "before", "after", "date_before", "date_after", "site", "footprint")
 
 
-Shard = tuple[int, int]
+def settings_key(options: SceneOptions, card: ModelCard) -> str:
+    """Return the hash of settings, model and version of rscc.
+
+    The device is left out on purpose, though it changes the last bits: another machine may resume an archive.
+    """
+    return hash_of(
+        {
+            "settings": settings_record(options, card),
+            "overlap": options.overlap_for(card),
+            "dates": list(options.written("dates").values()),
+            "model": decisive(card),
+            "rscc": rscc.__version__,
+        }
+    )
+
+
+def pair_key(row: PairRow, identities: SceneIdentities, settings: str) -> str:
+    """Return the key of a pair; ``settings`` is the :func:`settings_key`."""
+    scenes = (identities.of(scene)[:16] for scene in (row.before, row.after))
+    facts = f"{row.date_before} {row.date_after} {settings}"
+    if row.changes is not None:
+        facts += f" {row.changes.partition('|')[2]} {identities.of(row.changes.partition('|')[0])}"
+    return "-".join([*scenes, short_hash(facts)[:16]])
+
+
+def pair_keys(
+    rows: Iterable[PairRow],
+    identities: SceneIdentities,
+    settings: str,
+    keep: Callable[[Mapping[str, FileHash]], None],
+    made_of: Callable[[str], MadeOf | None] = lambda pair: None,
+    missing: list[str] | None = None,
+) -> Iterator[tuple[PairRow, str]]:
+    """Yield each pair with its key.
+
+    A report outlives its scenes: a pair whose scenes are gone has the key of its report if the rest is the
+    same, and its id is added to ``missing``.
+
+    Args:
+        rows: the pairs.
+        identities: hashes the scenes.
+        settings: the :func:`settings_key`.
+        keep: stores file hashes, called now and then.
+        made_of: returns what the report of a pair was made of; None where there is no report.
+        missing: takes the ids of pairs that are done and whose scenes are gone.
+    """
+    for part in batches(rows, _AT_ONCE):
+        identities.look_at(scene for row in part for scene in (row.before, row.after))
+        if len(identities.fresh) >= _KEPT:
+            identities.keep(keep)
+        for row in part:
+            key = pair_key(row, identities, settings)
+            if not identities.are_there(row.before, row.after):
+                made = made_of(row.pair)
+                if made is not None and _is_same(row, key, made, identities):
+                    key = made.key
+                    if missing is not None:
+                        missing.append(row.pair)
+            yield row, key
+    identities.keep(keep)
+
+
+def _is_same(row: PairRow, key: str, made: MadeOf, identities: SceneIdentities) -> bool:
+    """Return whether a report has these settings and scenes; of a missing scene the name is compared."""
+    parts, made_parts = key.split("-"), made.key.split("-")
+    names = ((row.before, made.before), (row.after, made.after))
+    for (scene, made_name), part, made_part in zip(names, parts, made_parts, strict=False):
+        is_there = identities.are_there(scene)
+        if part != made_part if is_there else public_path(scene) != made_name:
+            return False
+    return parts[-1] == made_parts[-1]
 
 
 @dataclass(frozen=True)
-class ArchiveOptions:
-    """Which pairs a run takes up, and how it meets large ones and failures.
+class Planned(Counts):
+    """Number of pairs by state after a plan, and why pairs are pending again.
 
     Attributes:
-        retries: how often a pair is tried again after it failed or crashed; what was refused is not.
-        retry_failed: take up what failed in earlier runs, too.
-        overwrite: also do pairs anew whose reports have marks of people, which are lost then.
-        full_hash: know scenes by all their bytes instead of by size, time and header.
-        shard: (number from 1, count): only this share of the pairs, into an archive within the folder.
-        split_above: a pair with more tiles than this is cut into parts that several workers do, where all of
-            them see the archive; None: never.
-        give_up_after: so many pairs in a row whose scenes cannot be had end the run; 0: never.
+        new: pairs that the archive did not have.
+        changed: their scenes, dates or settings have changed.
+        retried: they failed in an earlier run.
+        removed: their reports were removed, or are damaged.
+        kept: ids of pairs that stay done with an outdated report, because people have marked it.
     """
 
-    retries: int = 1
-    retry_failed: bool = False
-    overwrite: bool = False
-    full_hash: bool = False
-    shard: Shard | None = None
-    split_above: int | None = None
-    give_up_after: int = 25
+    new: int = 0
+    changed: int = 0
+    retried: int = 0
+    removed: int = 0
+    kept: tuple[str, ...] = ()
 
 
-def shard_of(pair: str, count: int) -> int:
-    """Return which of ``count`` shards, from 1, has a pair: by its id alone, so that others may be added."""
-    return int.from_bytes(hashlib.sha256(pair.casefold().encode()).digest()[:8]) % count + 1
+class Plan:
+    """Compares an index with a table of pairs, row by row."""
 
+    def __init__(self, index: Index, retry_failed: bool) -> None:
+        names = ", ".join(("pair", *_DESCRIPTION, "state", "key", "wanted", "kind"))
+        self._index, self._retry_failed = index, retry_failed
+        self._known = {pair: values for pair, *values in index.select(f"SELECT {names} FROM pairs")}
+        self._outdated: dict[str, tuple[dict[str, Any], str]] = {}
+        self._rows: list[PairState] = []
+        self._updates: list[tuple[str, dict[str, Any]]] = []
+        self._reset: list[str] = []
+        self.new, self.changed, self.retried = 0, 0, 0
 
-def with_keys(
-    rows: Sequence[PairRow],
-    ledger: Ledger,
-    scene: SceneOptions,
-    card: ModelCard,
-    options: ArchiveOptions,
-    *,
-    progress: Progress | None = None,
-    missing: list[str] | None = None,
-) -> Iterator[tuple[PairRow, str | None]]:
-    """Yield every pair with the hash of all that has an influence on its report; None for other shards'.
+    @property
+    def outdated(self) -> list[str]:
+        """Pairs that have a report made of other scenes, dates or settings."""
+        return list(self._outdated)
 
-    The names of pairs that stay done though their scenes are no longer there are added to ``missing``.
-    """
-
-    def stays(pair: str, key: str) -> bool:
-        is_done = ledger.has_report(pair, key)
-        if is_done and missing is not None:
-            missing.append(pair)
-        return is_done
-
-    shard = options.shard
-    mine = [shard is None or shard_of(row.pair, shard[1]) == shard[0] for row in rows]
-    scenes = SceneIdentities(ledger.files(), full=options.full_hash)
-    ours = (row for row, is_mine in zip(rows, mine, strict=True) if is_mine)
-    with_key = keyed(ours, scenes, settings_key(scene, card), ledger.keep_files, stays)
-    for number, (row, is_mine) in enumerate(zip(rows, mine, strict=True), start=1):
-        yield next(with_key) if is_mine else (row, None)
-        if number % 100 == 0:
-            tell(progress, "scenes", number, len(rows))
-    # It ends by keeping what it read last.
-    yield from with_key
-
-
-def archive_of(folder: str | Path, shard: Shard | None = None) -> ArchiveFolder:
-    """Return the archive in ``folder``, or that of a shard within it; nothing is made.
-
-    Raises:
-        OptionInvalid: no such shard can be.
-        NotAnArchive: something else is in the folder.
-        ShardsDiffer: shards are in it and the whole is to be worked on, or the other way round.
-        OutputNotWritable: the system refused to tell.
-    """
-    whole = ArchiveFolder(folder)
-    if whole.is_foreign():
-        raise NotAnArchive(f"{folder}: is not empty and no archive of rscc; give a new or an empty folder")
-    counts = {count for _, count in whole.shard_folders()}
-    if shard is None:
-        if counts:
-            raise ShardsDiffer(
-                f"{whole.shards}: shards lie there; run rscc merge {folder} --remove-shards when all are "
-                "finished, or give --out another folder"
-            )
-        return whole
-    number, count = shard
-    if not 1 <= number <= count:
-        raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / how many there are")
-    if counts - {count}:
-        raise ShardsDiffer(
-            f"{whole.shards}: shards of {min(counts - {count})} lie there; take as many, or remove them"
+    def take(self, number: int, row: PairRow, key: str | None) -> None:
+        """Take one row of the table."""
+        footprint = None if row.footprint is None else row.footprint.wkb
+        description = (
+            number,
+            public_path(row.before),
+            public_path(row.after),
+            row.date_before,
+            row.date_after,
+            row.site,
+            footprint,
         )
-    if not counts and whole.ledger.is_file():
-        raise ShardsDiffer(
-            f"{folder}: is an archive without shards; leave --shard out, or give --out another folder"
-        )
-    return whole.shard(number, count)
+        known = self._known.pop(row.pair, None)
+        if known is None:
+            self.new += key is not None
+            self._rows.append(PairState(row.pair, *description, wanted=key))
+            return
+        *described, state, made, wanted, kind = known
+        values = {} if tuple(described) == description else dict(zip(_DESCRIPTION, description, strict=True))
+        if key is not None:
+            values |= {} if wanted == key else {"wanted": key}
+            if made == key:
+                now = DONE if kind is None else FAILED
+                if now == FAILED and self._retry_failed:
+                    self.retried += 1
+                    self._reset.append(row.pair)
+                elif now != state:
+                    values["state"] = now
+            elif made or state == DONE:
+                self.changed += 1
+                if kind is not None:
+                    self._reset.append(row.pair)
+                else:
+                    self._outdated[row.pair] = values, made
+                    return
+        elif wanted is not None:
+            # Another run plans this pair, now or later: what it makes is done, by whatever key.
+            values["wanted"] = None
+        if values:
+            self._updates.append((row.pair, values))
+
+    def settle(self, kept: set[str]) -> None:
+        """Write the plan; pairs in ``kept`` stay done with their outdated reports."""
+        for pair, (values, made) in self._outdated.items():
+            if pair in kept:
+                place: dict[str, Any] = {name: values[name] for name in ("number", "site") if name in values}
+                self._updates.append((pair, {**place, "state": DONE, "wanted": made}))
+            else:
+                self._updates.append((pair, {**values, "state": PENDING}))
+        self._updates += [(pair, {"number": None}) for pair in self._known]
+        self._index.reset(self._reset)
+        for pair, values in self._updates:
+            self._index.update(pair, **values)
+        self._index.put(self._rows)
+        self._index.forget_lost()

@@ -1,44 +1,123 @@
-"""The reports of an archive's pairs, as the ledger has them."""
+"""What is in the report of a pair, and whether people have marked or edited it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from workflows.errors import ReportInvalid, ReportsDamaged
-from workflows.inspection.event import read_report
-from workflows.pairs.names import is_pair_id
-from workflows.report.report import ChangeReport
-from workflows.store.folder import REPORT, ArchiveFolder
-from workflows.store.ledger_file import damaged
+from rscc.files import parsed_json, read_file
+from workflows.errors import OutputExists, ReportInvalid, ReportsDamaged
+from workflows.report.reading import LARGEST_BYTES, open_report, report_content
+from workflows.report.report import Report, collection_lines
+from workflows.report.review import REVIEW_FIELDS
+
+_MARK = re.compile(rf'"({"|".join(REVIEW_FIELDS)})"\s*:\s*"[^"]'.encode())
 
 
-def report_path(archive: ArchiveFolder, pair: str) -> Path:
-    """Return where the report of a pair is, or will be.
+class Found(NamedTuple):
+    """What is in a report.
+
+    Attributes:
+        changes: their number, ``area_m2`` the sum of their square metres.
+        tiles: that were processed.
+        seconds: that the run took.
+        warnings: of the run record.
+    """
+
+    changes: int = 0
+    area_m2: float = 0.0
+    tiles: int | None = None
+    seconds: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def found_in(report: Mapping[str, Any]) -> Found:
+    """Count the changes of a report, a feature collection; an area that is not a number counts as 0.
 
     Raises:
-        LedgerForeign: no pair can have this name.
+        LookupError, TypeError, AttributeError: it is not a report.
     """
-    if not is_pair_id(pair):
-        raise damaged(archive.ledger, f"a pair is {pair[:40]!r}")
-    return archive.pair_folder(pair) / REPORT
+    areas = [feature["properties"].get("area_m2") for feature in report["features"]]
+    run = report["rscc"]
+    tiles, seconds, warnings = run["tiling"].get("tiles"), run.get("seconds"), run.get("warnings")
+    return Found(
+        changes=len(areas),
+        area_m2=round(sum(area for area in areas if isinstance(area, int | float)), 2),
+        tiles=tiles if isinstance(tiles, int) and abs(tiles) < 2**62 else None,
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        warnings=tuple(map(str, warnings)) if isinstance(warnings, list) else (),
+    )
 
 
-def done_report(path: Path, changes: int | None) -> ChangeReport:
+def read_found(path: Path) -> Found | None:
+    """Return what is in the report at ``path``; None if it is damaged."""
+    try:
+        return found_in(report_content(path))
+    except (ReportInvalid, LookupError, TypeError, AttributeError, OverflowError):
+        return None
+
+
+def is_marked(path: Path, *, edited: bool = True) -> bool:
+    """Return whether people have marked a report, or ``edited`` it in a GIS.
+
+    A damaged report counts as marked if marks stand in its text.
+    """
+    try:
+        changes = [feature["properties"] for feature in report_content(path)["features"]]
+        return any(change.get(name) for change in changes for name in REVIEW_FIELDS) or (
+            edited and _is_edited(path)
+        )
+    except (ReportInvalid, LookupError, TypeError, AttributeError):
+        return _has_marks(path)
+
+
+def refuse_loss(reports: Sequence[Path], remedy: str) -> None:
+    """Refuse to replace marked reports, if there are any.
+
+    Raises:
+        OutputExists: there are; its message ends with the remedy.
+    """
+    if reports:
+        others = f" and {len(reports) - 1:,} more" if len(reports) > 1 else ""
+        raise OutputExists(f"{reports[0]}{others}: has marks of people and would be replaced; {remedy}")
+
+
+def done_report(path: Path, changes: int | None) -> Report:
     """Return the report of a pair that is done.
 
     Raises:
-        ReportsDamaged: it is missing, damaged, or has another number of ``changes`` than the ledger.
+        ReportsDamaged: it is missing, damaged, or has another number of ``changes`` than the index.
     """
     try:
-        report = read_report(path)
+        report = open_report(path)
     except ReportInvalid as error:
-        remedy = "run the same rscc batch command again to make it anew"
+        remedy = "run the same rscc batch command again to make it again"
         raise ReportsDamaged(path, [path.parent.name], remedy) from error
     if len(report.changes) != changes:
-        raise ReportsDamaged(
-            path,
-            [path.parent.name],
-            "give it the present time (touch), and run the same rscc batch command again to count it anew",
-            what="was edited since its pair was done",
-        )
+        remedy, what = "try again", "was edited while it was read"
+        raise ReportsDamaged(path, [path.parent.name], remedy, what=what)
     return report
+
+
+def _is_edited(path: Path) -> bool:
+    """Return whether a report has another text than rscc writes, as after it was saved in a GIS.
+
+    Raises:
+        ReportInvalid: it is damaged.
+    """
+    text = read_file(path, LARGEST_BYTES)
+    content = parsed_json(text)
+    features = content.pop("features")
+    if "".join(collection_lines(content, features)).encode() == text:
+        return False
+    open_report(path)
+    return True
+
+
+def _has_marks(path: Path) -> bool:
+    try:
+        return bool(_MARK.search(read_file(path, LARGEST_BYTES)))
+    except OSError:
+        return False

@@ -1,51 +1,53 @@
-"""Many pairs of scenes into one archive: begun, resumed after whatever ended it, and finished."""
+"""Process a table of pairs into an archive: start, or resume what any earlier run left."""
 
 from __future__ import annotations
 
 import json
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from rscc.files import parsed_json
-from tiling import plain_only
 from workflows.archive.archive import DAMAGED, Archive
-from workflows.archive.dispatch import Dispatch
-from workflows.archive.interrupts import patient_interrupts
-from workflows.archive.plan import ArchiveOptions, archive_of, with_keys
+from workflows.archive.dispatch import ArchiveOptions, Dispatch
+from workflows.archive.folder import WHOLE, ArchiveFolder
+from workflows.archive.index import Index
+from workflows.archive.plan import Planned, pair_keys, settings_key
+from workflows.archive.reasons import Reason, failure_reasons, warning_reasons
+from workflows.archive.state import read_json
 from workflows.errors import ReportsDamaged
-from workflows.files import write_together
+from workflows.identity import SceneIdentities
 from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
-from workflows.progress import Progress
+from workflows.printable import counted
+from workflows.progress import Progress, report_progress
 from workflows.report.record import model_record, settings_record, versions
-from workflows.store.failures import Reason, grouped, grouped_warnings
-from workflows.store.folder import ArchiveFolder
-from workflows.texts import counted
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
-    from workflows.engines.engine import Engine
-    from workflows.engines.tasks import ModelSource
-    from workflows.store.ledger_rows import Planned
+    from workflows.archive.workers.engine import Engine
 
 
 @dataclass(frozen=True)
 class ArchiveSummary:
-    """What a run over an archive came to.
+    """The result of a run over an archive, or over a shard of it.
 
     Attributes:
-        pairs: in the table, or in the shard's part of it.
-        done: pairs of these that have a report now.
-        failed: pairs of these that have none.
-        kept: names of those done that have the report of other scenes, dates or options, as people marked it.
+        pairs: in the table, or in the shard.
+        done: pairs that have a report now.
+        failed: pairs that have none.
         skipped_as_done: pairs that were done when the run began.
-        changes: in all reports together; ``area_m2`` their square metres.
+        changes: in all reports; ``area_m2`` their square metres.
         seconds: that the run took.
-        reasons: why pairs failed, the most frequent first; ``warnings``: what those done warn of, likewise.
+        reasons: why pairs failed, the most frequent first; ``warnings`` of those done, likewise.
+        kept: ids of pairs with an outdated report that people have marked.
+        left: pairs of other shards that are still to be done; the layers are written when there are none.
+        page: of the archive; None: pages were not asked for, or pairs are left.
     """
 
     pairs: int
@@ -58,14 +60,15 @@ class ArchiveSummary:
     reasons: tuple[Reason, ...] = ()
     kept: tuple[str, ...] = ()
     warnings: tuple[Reason, ...] = ()
+    left: int = 0
+    page: str | None = None
 
 
 def run_archive(
     rows: Sequence[PairRow],
     folder: str | Path,
     card: ModelCard,
-    source: ModelSource,
-    engine_factory: Callable[[ModelSource], Engine],
+    engine_factory: Callable[[], Engine],
     scene: SceneOptions,
     options: ArchiveOptions,
     *,
@@ -73,70 +76,78 @@ def run_archive(
     notice: Callable[[str], None] | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> ArchiveSummary:
-    """Work through what is left of an archive; a pair that is done is not looked at again.
+    """Do the pairs of an archive that are not done yet.
 
-    The run resumes what an earlier one left, however that ended. The first Ctrl-C lets the running pairs be
-    finished, the next one abandons them; either ends in KeyboardInterrupt, as does one before or after the
-    work on the pairs.
+    The first Ctrl-C lets the running pairs finish, the second abandons them; both end in KeyboardInterrupt.
 
     Args:
         rows: the pairs.
-        folder: the archive; it is made if it is not there.
+        folder: the archive; it is made if it does not exist.
         card: of the model.
-        source: how a worker comes by the model.
-        engine_factory: called with ``source``, if there is anything to do; gives the engine.
-        scene: how every pair is worked through; dates come from the rows, a tile cache is the archive's.
-            Addresses of the rows may lead to the public network and to its ``allow_hosts``.
-        options: which pairs are taken up, and how failures are met.
-        progress: told of the stages ``scenes``, ``pairs`` and ``layers``.
-        notice: called with lines for a person: what is to be done, that Ctrl-C came.
-        warn: called with what somebody should look at, though the run goes on.
+        engine_factory: makes the engine, called if there is anything to do.
+        scene: how every pair is read; dates come from the rows. Addresses of the rows may lead to the public
+            network and to its ``allow_hosts``.
+        options: which pairs are done.
+        progress: called with the stages ``scenes``, ``pairs`` and ``layers``.
+        notice: called with lines for a person.
+        warn: called with lines that somebody should act upon.
 
     Raises:
         NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
         ArchiveBusy: another run works on it.
-        OutputExists: a report is damaged that has marks of people.
-        LedgerForeign, LedgerUnusable: the ledger is damaged, or the system refused it.
+        OutputExists: a damaged report has marks of people.
         ScenesUnreachable: storage or server seem to be away.
-        ShardsDiffer: there are shards, and this is none of them; or the other way round.
-        ReportsDamaged: somebody changes reports while it runs; their pairs are to be done again.
-        SchedulerLost, WorkersUnable, RsccError: see :class:`workflows.engines.engine.Engine`.
+        ReportsDamaged: reports change while the run works; it can be started again.
+        SchedulerLost, WorkersUnable, VersionsDiffer: see :class:`workflows.archive.workers.engine.Engine`.
     """
-    scene = scene.for_others()
+    scene, shard = scene.for_others(), options.shard
     say, clock = notice or (lambda line: None), time.monotonic()
-    with Archive.open(archive_of(folder, options.shard)) as archive:
+    with Archive.open(ArchiveFolder(folder), shard) as archive:
         missing: list[str] = []
-        keyed = with_keys(rows, archive.ledger, scene, card, options, progress=progress, missing=missing)
+        keyed = keyed_rows(rows, archive.index, scene, card, options, progress=progress, missing=missing)
         planned = archive.plan(keyed, retry_failed=options.retry_failed, overwrite=options.overwrite)
         if missing and warn is not None:
             warn(_without_scenes_line(missing))
-
+        archive.save()
         kept = [*planned.kept]
 
         def work() -> None:
-            with engine_factory(source) as engine, patient_interrupts() as interrupted:
-                _write_record(archive.folder, card, scene, rows, engine.name)
+            with engine_factory() as engine, patient_interrupts() as interrupted:
+                _write_record(archive, card, scene, rows, engine.name)
                 dispatch = Dispatch(archive, rows, engine, scene, options, progress, say)
                 dispatch.run(interrupted)
             kept.extend(dispatch.kept)
             if interrupted():
                 raise KeyboardInterrupt
 
-        if planned.left:
+        if planned.pending:
             say(_plan_line(planned))
             work()
         else:
-            _write_record(archive.folder, card, scene, rows)
+            _write_record(archive, card, scene, rows)
         skipped = planned.done
-        try:
-            archive.write_layers(progress, overwrite=options.overwrite)
-        except ReportsDamaged as damaged:
-            (warn or say)(_damaged_line(damaged.pairs))
-            skipped -= len(damaged.pairs)
-            work()
-            archive.write_layers(progress, overwrite=options.overwrite)
-        counts = archive.ledger.counts()
-        changes, area, _ = archive.ledger.totals()
+        if shard != WHOLE:
+            archive.state.scan(archive.pool)
+        left = archive.index.counts().pending
+        if not left:
+            try:
+                archive.write_layers(progress, overwrite=options.overwrite)
+            except ReportsDamaged as damaged:
+                (warn or say)(_damaged_line(damaged.pairs))
+                skipped -= len(damaged.pairs)
+                work()
+                archive.write_layers(progress, overwrite=options.overwrite)
+        page = None
+        if options.pages and not left:
+            # With libraries for pictures, which other runs do not need.
+            from workflows.archive.layers.pages import write_pages
+
+            without = write_pages(archive, scene, progress)
+            if without and warn is not None:
+                warn(f"{counted(len(without), 'pair')} without a page: scenes unreadable ({_first(without)})")
+            page = str(archive.folder.page)
+        counts = archive.index.counts(shard)
+        changes, area, _ = archive.index.totals(shard)
         return ArchiveSummary(
             pairs=counts.total,
             done=counts.done,
@@ -145,78 +156,120 @@ def run_archive(
             changes=changes,
             area_m2=area,
             seconds=round(time.monotonic() - clock, 2),
-            reasons=tuple(grouped(archive.ledger.rows("failed"))),
+            reasons=tuple(failure_reasons(archive.index.rows("failed", shard=shard))),
             kept=tuple(kept),
-            warnings=tuple(grouped_warnings(archive.ledger.rows("done", warned=True))),
+            warnings=tuple(warning_reasons(archive.index.rows("done", shard=shard, warned=True))),
+            left=left,
+            page=page,
         )
 
 
-def _damaged_line(pairs: Sequence[str]) -> str:
-    reports = "1 report is" if len(pairs) == 1 else f"{len(pairs):,} reports are"
-    return f"{reports} damaged ({_first(pairs)}) and made again; what was there is beside it as {DAMAGED}"
+def keyed_rows(
+    rows: Sequence[PairRow],
+    index: Index,
+    scene: SceneOptions,
+    card: ModelCard,
+    options: ArchiveOptions,
+    *,
+    progress: Progress | None = None,
+    missing: list[str] | None = None,
+) -> Iterator[tuple[PairRow, str | None]]:
+    """Yield every pair with its key; None for pairs of other shards.
+
+    The ids of pairs that stay done though their scenes are gone are added to ``missing``.
+    """
+    number, count = options.shard
+    scenes = SceneIdentities(index, full=False)
+    own = rows[number - 1 :: count]
+    keys = pair_keys(own, scenes, settings_key(scene, card), index.keep_files, index.made_of, missing)
+    for place, row in enumerate(rows):
+        yield next(keys) if place % count == number - 1 else (row, None)
+        if place % 100 == 0:
+            report_progress(progress, "scenes", place, len(rows))
+    # The generator ends by storing the hashes that it made last.
+    yield from keys
 
 
-def _first(pairs: Sequence[str]) -> str:
-    return pairs[0] if len(pairs) == 1 else f"the first: {pairs[0]}"
+@contextmanager
+def patient_interrupts() -> Iterator[Callable[[], bool]]:
+    """In this block the first Ctrl-C is only noted; the next one interrupts as usual.
+
+    Yields a function that returns whether Ctrl-C came. In a thread, which gets no signals, and where Ctrl-C
+    is ignored, nothing changes.
+    """
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        signal.signal(signal.SIGINT, earlier)
+
+    earlier = signal.getsignal(signal.SIGINT)
+    try:
+        if callable(earlier):
+            signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread
+        earlier = None
+    try:
+        yield lambda: came
+    finally:
+        if callable(earlier):
+            signal.signal(signal.SIGINT, earlier)
 
 
 def _plan_line(planned: Planned) -> str:
-    """Say in one line what a run begins with."""
     reasons = {
         "changed inputs or settings": planned.changed,
         "failed before": planned.retried,
-        "were running when an earlier run ended": planned.lost,
-        "report removed or cut off": planned.removed,
+        "report removed or damaged": planned.removed,
     }
     why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-    failed = f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
-    kept = f", {len(planned.kept):,} left as people marked them (--overwrite)" if planned.kept else ""
+    failed = f", {planned.failed:,} failed before (--retry-failed does them again)" if planned.failed else ""
+    kept = f", {len(planned.kept):,} kept with marks of people (--overwrite)" if planned.kept else ""
     return (
-        f"{counted(planned.total, 'pair')}: {planned.done:,} done already, {planned.left:,} to do"
+        f"{counted(planned.total, 'pair')}: {planned.done:,} done already, {planned.pending:,} to do"
         + (f" ({why})" if why else "")
         + failed
         + kept
     )
 
 
+def _damaged_line(pairs: Sequence[str]) -> str:
+    reports = "1 report is" if len(pairs) == 1 else f"{len(pairs):,} reports are"
+    return f"{reports} damaged ({_first(pairs)}) and made again; the damaged file is kept as {DAMAGED}"
+
+
 def _without_scenes_line(pairs: Sequence[str]) -> str:
-    """Say in one line which reports have outlived their scenes."""
     count = "1 pair that is" if len(pairs) == 1 else f"{len(pairs):,} pairs that are"
-    return (
-        f"the scenes of {count} done are not there any more, or cannot be read "
-        f"({_first(pairs)}); the reports stay"
-    )
+    return f"the scenes of {count} done are missing or unreadable ({_first(pairs)}); the reports stay"
 
 
-def _hash_of_names(rows: Sequence[PairRow]) -> str:
-    names = sha256()
-    for row in rows:
-        names.update(f"{row.pair}\n".encode())
-    return names.hexdigest()
+def _first(pairs: Sequence[str]) -> str:
+    return pairs[0] if len(pairs) == 1 else f"the first: {pairs[0]}"
 
 
 def _write_record(
-    folder: ArchiveFolder,
+    archive: Archive,
     card: ModelCard,
     scene: SceneOptions,
     rows: Sequence[PairRow],
     engine: str | None = None,
 ) -> None:
-    """Write how the reports are made; without an engine, correct what a run with other options wrote."""
+    """Write how the reports are made; without an engine, only correct an existing record."""
+    names = sha256("".join(f"{row.pair}\n" for row in rows).encode()).hexdigest()
     record: dict[str, Any] = {
         "model": model_record(card),
         "settings": settings_record(scene, card),
-        "table": {"pairs": len(rows), "sha256": _hash_of_names(rows)},
+        "table": {"pairs": len(rows), "sha256": names},
     }
+    earlier = read_json(archive.folder.record)
     if engine is not None:
         record |= {"versions": versions(), "engine": engine}
+    elif earlier:
+        record = earlier | record
     else:
-        try:
-            with open(folder.run, encoding="utf-8", opener=plain_only) as file:
-                earlier = parsed_json(file.read())
-            record = earlier | record
-        except (OSError, ValueError, TypeError):
-            return
-        if json.loads(json.dumps(record)) == earlier:
-            return
-    write_together({folder.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})
+        return
+    record = json.loads(json.dumps(record))
+    if record != earlier:
+        text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"
+        archive.claim.write(archive.folder.record, text.encode())

@@ -1,51 +1,66 @@
-"""The start of the ``rscc`` command: runs what was asked for and turns errors into exit codes."""
+"""Entry point of the ``rscc`` command: runs it and turns errors into exit codes."""
 
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
+import os
+import re
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from workflows.cli.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
-from workflows.noise import plain_messages
-from workflows.texts import shown
+from workflows.cli.interrupts import INTERRUPTED, MESSAGE, end_cleanly_on_interrupt
+from workflows.library_output import printable_library_output
+from workflows.printable import printable
+from workflows.proj_data import ignore_unusable_proj_data
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.model_folder import ModelCard
 
+# Names that a user typed and no system can use, also as a folder of a file that is looked for.
+_UNUSABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EIO, errno.ESTALE}
+# How libraries say that the system gives no more memory.
+_NO_MEMORY = re.compile(
+    r"failed to map segment|(cannot|can't) allocate memory|can't start new thread|unable to allocate",
+    re.IGNORECASE,
+)
+
 
 @dataclass
 class State:
-    """What travels beside the options.
+    """Context object of the command.
 
     Attributes:
-        captioner_factory: gives the captioner for (model, device); None takes the shipped way.
-        card_factory: gives the card of a model, without its weights; None takes the shipped way.
+        captioner_factory: returns the captioner for (model, device); None: loads it.
+        card_factory: returns the card of a model, without its weights; None: loads it.
         debug: print a traceback with an error.
         events: print errors as events, see :mod:`workflows.cli.events`.
+        started: reading of :func:`time.perf_counter` when the command began.
     """
 
     captioner_factory: Callable[[str, str], Captioner] | None = None
     card_factory: Callable[[str], ModelCard] | None = None
     debug: bool = False
     events: bool = False
+    started: float = field(default_factory=time.perf_counter)
 
     @property
     def load_captioner(self) -> Callable[[str, str], Captioner]:
-        """The way to come by a captioner; it may travel to other processes."""
+        """The captioner of (model, device); can be sent to other processes."""
         from rscc.captioner import load_captioner
 
         return self.captioner_factory or load_captioner
 
     @property
     def load_card(self) -> Callable[[str], ModelCard]:
-        """The way to come by a card."""
+        """The card of a model."""
         from rscc.model_folder import load_card
 
         return self.card_factory or load_card
@@ -63,29 +78,30 @@ def main(
     130 interrupted.
 
     Args:
-        arguments: words after the program name; None takes them from the process.
+        arguments: words after the program name; None: those of the process.
         captioner_factory, card_factory: see :class:`State`.
     """
+    ignore_unusable_proj_data()
     state = State(captioner_factory, card_factory)
-    # At its end Python looks through all objects for rings that nobody refers to: half a second after torch.
+    # Skip Python's search for reference cycles at exit, which takes half a second after torch was loaded.
     atexit.register(gc.freeze)
     try:
-        with tidy_interrupts(), plain_messages():
-            # Inside, so that Ctrl-C is tidy even before the command is known.
-            # Not standalone: a wrong command line is an error like others, one line.
+        with end_cleanly_on_interrupt(), printable_library_output():
+            # Loaded in here, so that Ctrl-C during its imports ends cleanly too.
+            # Not standalone: a wrong command line is printed like other errors.
             code = _command()(args=arguments, prog_name="rscc", obj=state, standalone_mode=False)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
-        sys.exit(_explain(error, state))
-    if code == INTERRUPTED:  # typer's form of the same
-        _say_error(MESSAGE, code, state)
+        sys.exit(_print_exception(error, state))
+    if code == INTERRUPTED:  # typer returns it where it caught the interrupt itself
+        _print_error(MESSAGE, code, state)
     sys.exit(code or 0)
 
 
 @cache
 def _command() -> Any:
-    """Return the command; the app itself would put a hook of its own in the place of ours."""
+    """Return the command; calling the app itself would replace ``sys.excepthook``."""
     from typer.main import get_command
 
     from workflows.cli.commands import app
@@ -93,33 +109,41 @@ def _command() -> Any:
     return get_command(app)
 
 
-def _explain(error: Exception, state: State) -> int:
-    """Print an error as one line on stderr and return the exit code it stands for."""
+def _print_exception(error: Exception, state: State) -> int:
+    """Print an error as one line on stderr and return its exit code."""
     if state.debug:
         for line in "".join(traceback.format_exception(error)).splitlines():
-            print(shown(line), file=sys.stderr)
-    # Of a wrong command line, typer's own words.
-    message = shown(" ".join(getattr(error, "format_message", error.__str__)().split()))
+            print(printable(line), file=sys.stderr)
+    # A wrong command line has its message in format_message.
+    message = printable(" ".join(getattr(error, "format_message", error.__str__)().split()))
     if (context := getattr(error, "ctx", None)) is not None and message:
         message = f"{message.rstrip('.')}; see {context.command_path} --help"
-    # Errors raised on purpose carry an exit code; asking for it spares importing the packages they come from.
+    # Known by the attribute, so that no package has to be imported for its errors.
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
-        if message:  # none: the help was shown, for want of arguments
-            _say_error(f"rscc: error: {message}", code, state)
+        if message:  # empty when the help was printed for lack of arguments
+            _print_error(f"rscc: error: {message}", code, state)
         return code
+    if isinstance(error, MemoryError) or _NO_MEMORY.search(message):
+        remedy = "give the process more (ulimit -v, limits of the container or job), or set --memory"
+        _print_error(f"rscc: error: memory ran out ({message}); {remedy}", 1, state)
+        return 1
+    if isinstance(error, OSError) and error.filename is not None and error.errno in _UNUSABLE:
+        name = printable(os.fsdecode(error.filename))
+        _print_error(f"rscc: error: {name}: cannot be opened ({error.strerror}); give another path", 2, state)
+        return 2
     hint = "" if state.debug else "; run again with --debug for the traceback"
-    _say_error(f"rscc: unexpected {type(error).__name__}: {message}{hint}", 1, state)
+    _print_error(f"rscc: unexpected {type(error).__name__}: {message}{hint}", 1, state)
     return 1
 
 
-def _say_error(line: str, code: int, state: State) -> None:
+def _print_error(line: str, code: int, state: State) -> None:
     if not state.events:
         print(line, file=sys.stderr)
         return
-    from workflows.cli.events import tell_event
+    from workflows.cli.events import print_event
 
-    tell_event("error", message=line.removeprefix("rscc: ").removeprefix("error: "), exit_code=code)
+    print_event("error", message=line.removeprefix("rscc: ").removeprefix("error: "), exit_code=code)
 
 
 if __name__ == "__main__":

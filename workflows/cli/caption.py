@@ -2,167 +2,168 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.options import (
-    DATES,
-    FINDING,
+    DETECTION,
     READING,
     AfterArgument,
     BeforeArgument,
-    Debug,
+    BySizeModelOption,
+    DetectorOption,
     DeviceOption,
     HtmlFolderOption,
     HtmlSizeOption,
-    JsonOption,
-    ModelOption,
-    ProgressForm,
-    ProgressOption,
-    QuietOption,
-    read_size,
+    OverwriteOption,
+    option,
+    read_html_size,
     takes_options,
 )
+from workflows.cli.terminal import Terminal
 from workflows.options import SceneOptions
 
 
-@takes_options(
-    SceneOptions,
-    model=(*READING, *FINDING, "tile_cache"),
-    device=(*DATES, "force"),
-)
+@takes_options(SceneOptions, *READING, *DETECTION, "context", "changes", "keep_maps")
 def caption(
-    context: typer.Context,
+    session: typer.Context,
     before: BeforeArgument,
     after: AfterArgument,
     options: SceneOptions,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Report to write: .geojson, .geojsonl, .gpkg, .fgb or .parquet; "
-            "default: <AFTER>_changes.geojson in this folder.",
+        list[Path] | None,
+        option(
+            "Report: .geojson, .gpkg, .fgb, .parquet, .geojsonl, .csv, .kml, .shp, or .html, its web page; "
+            "repeatable; default: <AFTER>_changes.geojson",
+            "FILE",
+            *("--output", "-o"),
+            panel="Output",
         ),
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option(
-            "--html", metavar="FILE", help="Also write a page to look at the report in a browser, .html."
-        ),
+        option("Also write a web page of the report, .html", "FILE", panel="Output", hidden=True),
     ] = None,
     html_size: HtmlSizeOption = "8MB",
     html_folder: HtmlFolderOption = None,
-    probability: Annotated[
-        Path | None,
-        typer.Option(
-            "--probability",
-            metavar="FILE",
-            help="Also keep the change probability, a Cloud Optimized GeoTIFF, .tif; rscc convert makes the "
-            "changes anew from it.",
-        ),
-    ] = None,
-    model: ModelOption = DEFAULT_MODEL,
+    model: BySizeModelOption = None,
+    detector: DetectorOption = None,
     device: DeviceOption = "auto",
-    isolate: Annotated[
-        bool,
-        typer.Option(
-            "--isolate/--no-isolate",
-            help="Read the scenes in a process of its own, with limits on memory, processor time and files.",
-        ),
-    ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
-    progress: ProgressOption = ProgressForm.auto,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-    debug: Debug = False,
+    overwrite: OverwriteOption = False,
+    *,
+    terminal: Terminal,
 ) -> None:
-    """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
+    """Find and describe the changes between BEFORE and AFTER, and write them as a map layer."""
+    from tiling import TilingError
     from workflows import caption_scene
-    from workflows.cli.terminal import show_result, show_warnings, shown_progress, summary
-    from workflows.errors import OptionInvalid
-    from workflows.files import check_raster, style_path
-    from workflows.report.report import check_report
-    from workflows.scene.opening import read_headers
+    from workflows.cli.caption_text import caption_summary, in_lines
+    from workflows.files import style_path
+    from workflows.scene.given.read import with_changes
+    from workflows.scene.resolution import chosen_model
+    from workflows.scenes import read_headers
 
-    # What can be refused is refused before the model is loaded and the work starts.
-    target = check_report(output or _default_output(after), overwrite, (before, after))
-    size = read_size(html_size, "--html-size")
-    if isolate and (html is not None or html_folder is not None):
-        raise OptionInvalid(
-            "--html and --html-folder read the scenes here; with --isolate, make the page by rscc convert"
-        )
-    if html is not None:
-        from workflows.page.page import check_page, write_page
-
-        check_page(html, overwrite, (before, after), size)
-    if html_folder is not None:
-        from workflows.page.folder import check_page_folder, write_page_folder
-
-        outputs = [target, *([] if html is None else [html])]
-        check_page_folder(html_folder, overwrite, (before, after, *outputs))
-    if probability is not None:
-        check_raster(probability, overwrite, (before, after))
-        if isolate or options.tile_cache is not None:
-            other = "--isolate" if isolate else "--tile-cache, which keeps only what changed"
-            raise OptionInvalid(f"--probability does not go with {other}; leave one of them out")
-    if isolate:
-        from workflows.engines.alone import caption_alone
-        from workflows.engines.tasks import ModelSource
-
-        source = ModelSource(model, device, context.obj.captioner_factory)
-        report = caption_alone(before, after, source, options)
-    else:
-        scenes = read_headers(before, after, options)
-        captioner = context.obj.load_captioner(model, device)
-        with shown_progress(progress, quiet) as update:
-            report = caption_scene(*scenes, captioner, options, update, probability=probability)
-    warnings = list(report.run["warnings"])
-    chips = None
-    if target.suffix.lower() == ".gpkg" and not isolate:
-        from tiling import TilingError
-        from workflows.page.chips import chips_of
-
-        try:
-            chips = chips_of(report, target, scenes)
-        except TilingError as error:
-            # What was found is worth more than its pictures.
-            warnings.append(f"map tips have no pictures: {error}")
-    report.write(target, overwrite, chips)
-    if html is not None:
-        with shown_progress(progress, quiet) as update:
-            write_page(report, target, html, scenes=scenes, size=size, overwrite=overwrite, progress=update)
-    page = None
-    if html_folder is not None:
-        with shown_progress(progress, quiet) as update:
-            page = write_page_folder(
-                report, target, html_folder, scenes=scenes, overwrite=overwrite, progress=update
-            )
-    show_warnings(warnings, progress)
-    files = {
+    size = read_html_size(html_size)
+    reports, pages = _sorted_outputs(output or [], html, after)
+    # Fail before the model is loaded.
+    given = () if options.changes is None else (options.changes.partition("|")[0],)
+    _check_outputs(reports, pages, size, html_folder, overwrite, (before, after, *given))
+    options = with_changes(options)
+    scenes = read_headers(before, after, options)
+    chosen, options = chosen_model(scenes, model, options)
+    target = reports[0]
+    # A killed run finds its finished rows here again.
+    resume = target.with_name(f".{target.name}.maps")
+    captioner = session.obj.load_captioner(chosen, device)
+    if detector is not None:
+        captioner = captioner.with_detector(detector)
+    with terminal.progress() as update:
+        report = caption_scene(*scenes, captioner, options, update, resume=resume)
+        report = replace(report, path=target, scenes=scenes)
+        warnings, written = list(report.run["warnings"]), []
+        for path in reports[::-1]:  # the first removes the maps of the run
+            chips = None
+            if path.suffix.lower() == ".gpkg":
+                try:
+                    chips = report.chips()
+                except TilingError as error:
+                    # Write the report without pictures rather than lose it.
+                    warnings.append(f"map tips have no pictures: {error}")
+            finished = report.finished if path == target else None
+            replace(report, finished=finished).write(path, overwrite, chips)
+        for page in pages:
+            written.append(report.page(page, size=size, overwrite=overwrite, progress=update))
+        if html_folder is not None:
+            written.append(report.page_folder(html_folder, overwrite=overwrite, progress=update))
+    terminal.warn(*warnings)
+    outputs = {
         "output": target,
         "style": style_path(target),
-        "html": html,
+        "html": pages[0] if pages else None,
         "html_folder": html_folder,
-        "probability": probability,
+        "maps": options.keep_maps,
     }
     facts = {
-        **{name: None if file is None else str(file) for name, file in files.items()},
+        **{name: None if path is None else str(path) for name, path in outputs.items()},
+        "outputs": [str(path) for path in (*reports, *pages)],
         "changes": len(report.changes),
         "area_m2": round(report.area_m2, 2),
         "run": report.run,
     }
-    lines = [summary(report.run, len(report.changes), report.area_m2, target)]
-    lines += [f"page    {file} (open it in a browser)" for file in (html, page) if file is not None]
-    text = "\n".join([*lines, "", report.run["summary"]["text"]])
-    show_result(text, facts, progress, quiet=quiet, as_json=as_json)
+    seconds = time.perf_counter() - session.obj.started
+    lines = [caption_summary(report.run, len(report.changes), report.area_m2, target, seconds)]
+    lines += [f"also    {path}" for path in reports[1:]]
+    lines += [f"page    {page} (open it in a browser)" for page in written]
+    if options.keep_maps is not None:
+        lines.append(f"maps    {options.keep_maps} (for rscc convert and explain)")
+    terminal.result("\n".join([in_lines(report.run["summary"]["text"]), "", *lines]), facts)
+
+
+def _sorted_outputs(outputs: Sequence[Path], html: Path | None, after: str) -> tuple[list[Path], list[Path]]:
+    """Return the reports to write, at least one, and the pages.
+
+    Raises:
+        OptionInvalid: a file is named twice.
+    """
+    from workflows.errors import OptionInvalid
+
+    pages = [path for path in outputs if path.suffix.lower() == ".html"] + ([] if html is None else [html])
+    reports = [path for path in outputs if path.suffix.lower() != ".html"] or [_default_output(after)]
+    named = [*reports, *pages]
+    if twice := next((path for path in named if named.count(path) > 1), None):
+        raise OptionInvalid(f"{twice}: is named twice as an output; name each file once")
+    return reports, pages
 
 
 def _default_output(after: str) -> Path:
-    """Name the report after the scene, be it a file, one in an archive, or one on a server."""
+    """Return a name after that of the scene, which may be in an archive or on a server."""
     from tiling import locate
 
     return Path(f"{Path(locate(after).shown).stem}_changes.geojson")
+
+
+def _check_outputs(
+    reports: Sequence[Path],
+    pages: Sequence[Path],
+    size: int,
+    folder: Path | None,
+    overwrite: bool,
+    inputs: Sequence[str],
+) -> None:
+    """Refuse outputs that cannot be written, or that would replace an input."""
+    from workflows.report.report import check_report
+
+    for report in reports:
+        check_report(report, overwrite, inputs)
+    for page in pages:
+        from workflows.report.page.page import check_page
+
+        check_page(page, overwrite, inputs, size)
+    if folder is not None:
+        from workflows.report.page.folder import check_page_folder
+
+        check_page_folder(folder, overwrite, [*inputs, *reports, *pages])

@@ -1,4 +1,4 @@
-"""All commands in one list; heavy imports stay inside their functions."""
+"""All commands by panel of the help, each with an example. Heavy imports stay inside the commands."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from workflows.cli.convert import convert
 from workflows.cli.doctor import doctor
 from workflows.cli.evaluate import evaluate
 from workflows.cli.explain import explain
+from workflows.cli.help import Command, Group, joined_paragraphs
 from workflows.cli.inspect import inspect
-from workflows.cli.merge import merge
-from workflows.cli.options import Debug, JsonOption
+from workflows.cli.monitor import monitor
+from workflows.cli.options import set_debug, switch, takes_options
 from workflows.cli.pairs import pairs
 from workflows.cli.qgis import qgis
 from workflows.cli.review import review
 from workflows.cli.status import status
 from workflows.cli.synthesize import synthesize, synthesize_medium
+from workflows.cli.terminal import Terminal, print_json, print_text
 from workflows.cli.train import train
 from workflows.cli.verify import verify
 
 app = typer.Typer(
-    help="Words for what changed on the ground: two satellite scenes in, a captioned change layer out.",
+    cls=Group,
+    help="Find, outline and describe what changed between satellite or aerial images of one place.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -40,56 +43,72 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-Version = Annotated[
-    bool,
-    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
-]
-
-
 @app.callback()
-def root(version: Version = False, debug: Debug = False) -> None:
-    """Words for what changed on the ground: two satellite scenes in, a captioned change layer out."""
+def root(
+    version: Annotated[
+        bool, switch("--version", "Print the version and exit", callback=_print_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, switch("--debug", "Print the traceback of an error", callback=set_debug)] = False,
+) -> None:
+    """Find, outline and describe what changed between satellite or aerial images of one place."""
 
 
-def models(as_json: JsonOption = False, debug: Debug = False) -> None:
-    """List the models that come with this installation."""
+@takes_options()
+def models(terminal: Terminal) -> None:
+    """List the models of this installation."""
     from rscc.model_folder import available_models
-    from rscc.training.card import confidence_line
-    from workflows.cli.terminal import say_json
+    from rscc.training.card_text import confidence_line
 
-    if as_json:
-        say_json([asdict(card) for card in available_models()])
+    cards = available_models()
+    if terminal.as_json:
+        print_json([asdict(card) for card in cards])
         return
-    for card in available_models():
+    for card in cards:
         low, high = card.gsd_range
-        typer.echo(
-            f"{card.name} {card.version}  {card.description}\n"
-            f"    {card.gsd:g} m per pixel (scenes of {low:g} to {high:g} m); weights: {card.licence}"
-        )
+        lines = [
+            f"{card.name} {card.version}  {card.description}",
+            f"    {card.gsd:g} m per pixel (scenes of {low:g} to {high:g} m); weights: {card.licence}",
+        ]
         if line := confidence_line(card):
-            typer.echo(f"    {line}")
+            lines.append(f"    {line}")
+        known = "measured" if card.familiarity_sha256 else "not measured"
+        lines.append(f"    familiarity of the ground: {known}")
+        print_text("\n".join(lines))
 
 
-# What to type first, by command; shown at the end of its help.
-EXAMPLES: dict[Callable[..., None], str] = {
-    caption: "rscc caption before.tif after.tif -o changes.geojson --html changes.html",
-    inspect: "rscc inspect before.tif after.tif --time",
-    explain: "rscc explain before.tif after.tif -o crop.png --at 13.405,52.520",
-    convert: "rscc convert changes.geojson changes.gpkg",
-    qgis: "rscc qgis changes.geojson -o changes.qgz",
-    review: "rscc review changes.geojson changes_marks.json",
-    pairs: "rscc pairs scenes -o pairs.csv",
-    batch: "rscc batch pairs.csv --out archive --dry-run",
-    status: "rscc status archive --watch",
-    merge: "rscc merge archive",
-    verify: "rscc verify changes.geojson",
-    models: "rscc models",
-    doctor: "rscc doctor --json",
-    train: "rscc train --from rscc-base --data mine --output runs/mine",
-    evaluate: "rscc evaluate --data LEVIR-CC --model rscc-base --split test",
-    synthesize: "rscc synthesize --data LEVIR-CC --masks masks --output made",
-    synthesize_medium: "rscc synthesize-medium --cities OSCD --output made",
+COMMANDS: dict[str, dict[Callable[..., None], str]] = {
+    "Everyday": {
+        caption: "rscc caption before.tif after.tif -o changes.geojson -o changes.html",
+        inspect: "rscc inspect before.tif after.tif",
+        convert: "rscc convert changes.geojson changes.gpkg",
+        explain: "rscc explain changes.geojson --id 1",
+        review: "rscc review changes.geojson changes_marks.json",
+        qgis: "rscc qgis changes.geojson -o changes.qgz",
+    },
+    "Archives": {
+        pairs: "rscc pairs scenes -o pairs.csv",
+        batch: "rscc batch pairs.csv --out archive --dry-run",
+        monitor: "rscc monitor scenes --out watch",
+        status: "rscc status archive --watch",
+    },
+    "Models": {
+        models: "rscc models",
+        doctor: "rscc doctor --json",
+        train: "rscc train --from rscc-base --data mine --output runs/mine",
+        evaluate: "rscc evaluate --data LEVIR-CC --model rscc-base --split test",
+        synthesize: "rscc synthesize --data LEVIR-CC --masks masks --output made",
+        synthesize_medium: "rscc synthesize-medium --cities OSCD --output made",
+    },
+    "Verification": {verify: "rscc verify changes.geojson"},
 }
+"""The commands of each panel, with the example at the end of their help."""
 
-for command, example in EXAMPLES.items():
-    app.command(epilog=f"Example: {example}")(command)
+for panel, commands in COMMANDS.items():
+    for command, example in commands.items():
+        register = app.command(
+            cls=Command,
+            help=joined_paragraphs(command.__doc__),
+            epilog=f"Example: {example}",
+            rich_help_panel=panel,
+        )
+        register(command)

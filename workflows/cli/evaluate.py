@@ -1,4 +1,4 @@
-"""The command ``rscc evaluate``; registered in the cli."""
+"""The command ``rscc evaluate``."""
 
 from __future__ import annotations
 
@@ -6,89 +6,99 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from rscc.config import MOST_BEAMS
 from rscc.errors import extra
-from rscc.shipped import DEFAULT_MODEL
-from workflows.cli.options import Dataset, Debug, DeviceOption, ModelOption, ProgressForm, ProgressOption
+from rscc.folders import DEFAULT_MODEL
+from workflows.cli.options import (
+    Dataset,
+    DeviceOption,
+    ModelOption,
+    OverwriteOption,
+    option,
+    switch,
+    takes_options,
+)
+from workflows.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from rscc.data.pairs import PairRecord
     from rscc.evaluation.predictions import PairPrediction
 
 
+@takes_options()
 def evaluate(
-    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
+    data: Annotated[Path | None, option("Folder of the captioned data set", "FOLDER")] = None,
+    stacks: Annotated[
+        Path | None,
+        option(
+            "In place of --data: score dated events of series, a folder of places with truth.json", "FOLDER"
+        ),
+    ] = None,
     model: ModelOption = DEFAULT_MODEL,
-    dataset: Annotated[Dataset, typer.Option("--dataset", help="Layout of the data.")] = Dataset.levir_cc,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    dataset: Annotated[Dataset, option("Layout of the data")] = Dataset.levir_cc,
+    split: Annotated[str, option("Split to score: train, val or test", "SPLIT")] = "test",
     kinds: Annotated[
         bool,
-        typer.Option(
-            "--kinds", help="Also score by kind of change, read from the references where the data name none."
-        ),
+        switch("--kinds", "Also score by kind of change, taken from the references if the data have none"),
     ] = False,
     robustness: Annotated[
-        bool,
-        typer.Option(
-            "--robustness", help="Also show pairs backwards, and images beside themselves and disturbed."
-        ),
+        bool, switch("--robustness", "Also score reversed pairs, and unchanged pairs with disturbed images")
     ] = False,
     sheet: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also draw every k-th pair with what is said of it (.png, .jpg, .webp; {page} in the name "
-            "makes pages of ten), and write a table for the verdicts beside it (.csv).",
+        option(
+            "Also draw a sample of pairs with their captions (.png, .jpg, .webp; {page} in the name "
+            "makes pages of ten), with a table for verdicts (.csv)",
+            "FILE",
         ),
     ] = None,
     check_leaks: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Also look for the images in those below this folder, which the model learnt from: whole, "
-            "cut, turned, zoomed or recoloured; repeatable.",
+        option(
+            "Also search the scored images among the training images in this folder, even if they are "
+            "cropped, rotated, zoomed or recoloured; repeatable",
+            "FOLDER",
         ),
     ] = None,
     no_baselines: Annotated[
-        bool, typer.Option("--no-baselines", help="Score the model alone, which is quicker.")
+        bool, switch("--no-baselines", "Score only the model, not the baselines")
     ] = False,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Also print the rows of the papers' own tables beside ours.")
-    ] = False,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", help="Also write the scores to this file.")
-    ] = None,
+    compare: Annotated[bool, switch("--compare", "Also print the scores that the papers report")] = False,
+    as_json: Annotated[Path | None, option("Also write the scores to this file", "FILE", "--json")] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.jsonl",
-            help="Also write what the model says of each pair to this file, a line of JSON each.",
-        ),
+        option("Also write the model's caption of each pair to this file, as lines of JSON", "FILE.jsonl"),
     ] = None,
     ground: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Write sentences from measured facts, or by the model's text decoder",
+            None,
             "--ground/--no-ground",
-            help="Make sentences of measured facts, or let the model's decoder speak for itself.",
         ),
     ] = True,
-    beams: Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Width of the caption search.")] = 3,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
+    beams: Annotated[int, option("Width of the beam search", "N", min=1, max=MOST_BEAMS)] = 3,
+    overwrite: OverwriteOption = False,
     device: DeviceOption = "auto",
-    progress: ProgressOption = ProgressForm.auto,
-    debug: Debug = False,
+    *,
+    terminal: Terminal,
 ) -> None:
-    """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
-    from workflows.cli.terminal import say, show_result, shown_progress
+    """Score a model and simple baselines: captions of all, changed and unchanged pairs, and change masks."""
+    from workflows.errors import OptionInvalid
     from workflows.files import write_together
 
+    if (data is None) == (stacks is None):
+        raise OptionInvalid("give either --data, captioned pairs, or --stacks, series with dated truth")
+    if stacks is not None:
+        _evaluate_stacks(stacks, not no_baselines, str(device), as_json, overwrite, terminal)
+        return
+    assert data is not None, "one of both is given"
+
     with extra("train"):
+        from rscc.evaluation.evaluate import EvaluationOptions
+        from rscc.evaluation.evaluate import evaluate as score
+        from rscc.evaluation.picture_sheet import Sheet, check_sheet, sheet_paths
         from rscc.evaluation.predictions import prediction_line
-        from rscc.evaluation.run import EvaluationOptions
-        from rscc.evaluation.run import evaluate as score
-        from rscc.evaluation.sheet import Sheet, check_sheet, sheet_paths
         from rscc.model_folder import find_model
 
         outputs = [path for path in (as_json, predictions) if path is not None]
@@ -104,21 +114,25 @@ def evaluate(
             if predictions is not None:
                 lines.append(prediction_line(record, prediction))
 
-        with shown_progress(progress, quiet=not check_leaks) as tell:
-            table = score(
-                model,
-                data,
+        with terminal.progress() as update:
+            options = EvaluationOptions(
                 dataset=str(dataset),
                 split=split,
                 beams=beams,
-                device=device,
                 ground=ground,
-                options=EvaluationOptions(baselines=not no_baselines, kinds=kinds, robustness=robustness),
+                baselines=not no_baselines,
+                kinds=kinds,
+                robustness=robustness,
+            )
+            table = score(
+                model,
+                data,
+                options,
+                device=device,
                 observe=observe,
                 training=check_leaks or (),
-                tell=tell,
+                progress=update,
             )
-    say(table.as_text(compare=compare))
     if as_json is not None:
         write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})
     if predictions is not None:
@@ -126,20 +140,31 @@ def evaluate(
     if sheet is not None:
         title = f"{table.rows[0].name} on {data.name}, split {split}"
         write_together({path: [content] for path, content in drawn.files(sheet, title).items()})
-    show_result("", table.as_dict(), progress, quiet=True)
+    terminal.result(table.as_text(compare=compare), table.as_dict())
+
+
+def _evaluate_stacks(
+    folder: Path, baselines: bool, device: str, as_json: Path | None, overwrite: bool, terminal: Terminal
+) -> None:
+    from workflows.files import write_together
+    from workflows.monitor.evaluation.evaluate import evaluate_stacks
+
+    _check_outputs([as_json] if as_json else [], overwrite, (folder,))
+    with terminal.progress() as update:
+        result = evaluate_stacks(folder, baselines=baselines, device=device, progress=update)
+    if as_json is not None:
+        write_together({as_json: [json.dumps(result.as_dict(), indent=1), "\n"]})
+    terminal.result(result.as_text(), result.as_dict())
 
 
 def _check_outputs(outputs: list[Path], overwrite: bool, inputs: tuple[Path, ...]) -> None:
-    """Make sure that the outputs replace neither one another nor a file of the inputs, nor what is there.
-
-    With ``overwrite`` they may replace what is there, but for the inputs.
-    """
+    """Refuse outputs with the same name, existing outputs without ``overwrite``, and files of the inputs."""
     from workflows.errors import OptionInvalid
     from workflows.files import check_free
 
     for number, path in enumerate(outputs):
         if path.resolve() in [other.resolve() for other in outputs[:number]]:
-            raise OptionInvalid(f"{path}: two outputs have this name; give each a name of its own")
-        # A data set may have very many files.
+            raise OptionInvalid(f"{path}: two outputs have this name; give them different names")
+        # Listed only if needed: a data set may have very many files.
         read = (file for folder in inputs for file in folder.rglob("*")) if path.exists() else ()
         check_free([path], overwrite, read)

@@ -1,4 +1,4 @@
-"""What a command tells the program that runs it, with ``--progress json``: a line of JSON for each event."""
+"""Events on stderr for the program that runs a command with ``--progress json``: one line of JSON each."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any
 
 import typer
 
+from workflows.printable import printable_json
 from workflows.progress import Progress
-from workflows.texts import shown_json
 
-# Seconds between two lines of one stage, but for its first and its last.
 PAUSE = 0.2
+"""Shortest time in seconds between two progress events of a stage, except its first and last."""
 
 
-def tell_event(event: str, **members: Any) -> None:
+def print_event(event: str, **members: Any) -> None:
     """Print one event on stderr."""
-    typer.echo(shown_json({"event": event, **members}), err=True)
+    typer.echo(printable_json({"event": event, **members}), err=True)
 
 
 def progress_events(clock: Callable[[], float] = time.monotonic) -> Progress:
-    """Return what takes (stage, done, total) and prints an event where there is something new to tell."""
-    told: dict[str, tuple[int, int, float]] = {}
+    """Return a function of (stage, done, total) that prints an event if there is something new."""
+    printed: dict[str, tuple[int, int, float]] = {}
 
     def update(stage: str, done: int, total: int) -> None:
-        before, now = told.get(stage), clock()
+        before, now = printed.get(stage), clock()
         if before is not None:
-            soon = now - before[2] < PAUSE and done != total
-            if soon or before[:2] == (done, total):
+            is_early = now - before[2] < PAUSE and done != total
+            if is_early or before[:2] == (done, total):
                 return
-        told[stage] = (done, total, now)
-        tell_event("progress", stage=stage, done=done, total=total)
+        printed[stage] = (done, total, now)
+        print_event("progress", stage=stage, done=done, total=total)
 
     return update

@@ -2,136 +2,171 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rscc.shipped import DEFAULT_MODEL
+from rscc.folders import DEFAULT_MODEL
 from workflows.cli.options import (
-    DATES,
     READING,
-    AfterArgument,
-    BeforeArgument,
-    Debug,
     DeviceOption,
-    ModelOption,
-    ProgressForm,
-    ProgressOption,
-    QuietOption,
+    MovedAfterOption,
+    MovedBeforeOption,
+    OverwriteOption,
+    argument,
+    moved_scenes,
+    option,
     takes_options,
 )
-from workflows.options import ExplainOptions, ServerOptions
+from workflows.cli.terminal import Terminal
+from workflows.options import ExplainOptions
 
-_NEEDED = {"before", "after", "output"}
-"""Without a report."""
-# What a change of a report may be explained with.
-_WITH_REPORT = {"before", "after", "report", "number", "model", "device", "quiet", "as_json", "debug"}
-_WITH_REPORT |= {"offline", "allow_host", "progress"}
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
 
 
-def _needs_no_scenes(context: typer.Context, report: Path | None) -> Path | None:
-    """Let the other arguments be left out where a report is given, which names the scenes itself."""
-    for parameter in context.command.params:
-        parameter.required = report is None and parameter.name in _NEEDED
-    return report
-
-
-@takes_options(
-    ExplainOptions, model=(*READING, "allow_hosts", "at", "pixel", "beams"), device=(*DATES, "force")
-)
+@takes_options(ExplainOptions, *READING, "allow_hosts", "at", "pixel")
 def explain(
     context: typer.Context,
-    before: BeforeArgument,
-    after: AfterArgument,
+    source: Annotated[str, argument("REPORT|BEFORE", "Report, or raster of the earlier date")],
     options: ExplainOptions,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Picture to write, .png or .webp; not with --report."),
-    ],
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            "--report",
-            metavar="FILE",
-            is_eager=True,
-            callback=_needs_no_scenes,
-            help="Explain a change of this report in words; only --id is needed then.",
-        ),
-    ] = None,
+    later: Annotated[str | None, argument("AFTER", "Raster of the later date; none with a report")] = None,
     number: Annotated[
         int | None,
-        typer.Option("--id", metavar="N", min=1, max=10**15, help="Number of the change in the report."),
+        option("With REPORT: change to explain", "N", "--id", panel="Input", min=1),
     ] = None,
-    model: ModelOption = DEFAULT_MODEL,
+    output: Annotated[
+        Path | None,
+        option(
+            "With BEFORE and AFTER: picture to write, .png or .webp; needed but with --at or --window",
+            "FILE",
+            "--output",
+            "-o",
+            panel="Output",
+        ),
+    ] = None,
+    before: MovedBeforeOption = None,
+    after: MovedAfterOption = None,
+    model: Annotated[
+        str | None,
+        option(
+            "Shipped model or model folder; default: the report's, or by the pixel size",
+            "MODEL",
+            panel="Detection",
+        ),
+    ] = None,
     device: DeviceOption = "auto",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
-    progress: ProgressOption = ProgressForm.auto,
-    quiet: QuietOption = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the picture shows as JSON.")] = False,
-    debug: Debug = False,
+    overwrite: OverwriteOption = False,
+    *,
+    terminal: Terminal,
 ) -> None:
-    """Draw what the model sees between BEFORE and AFTER: both dates, maps, the caption word by word.
+    """Explain a change of a report, or draw what the model sees in two scenes.
 
-    The crop is that of the largest change, or the one around the place given. Two PNG or JPEG files without
-    georeferencing are shown whole.
+    REPORT --id N prints the sentence of the change, its facts, and the model's evidence for them.
+    BEFORE AFTER --at LON,LAT prints the same of the change at a place, as a report would have it.
 
-    With --report and --id: say a change of a report in its own words, with its facts and what they rest on.
+    BEFORE AFTER -o FILE draws both dates, the change map and the caption word by word, for the largest change
+    or the given place. Two PNG or JPEG files without georeferencing are shown whole.
     """
-    from workflows.cli.terminal import explanation_summary, show_result, show_warnings, shown_progress
     from workflows.errors import OptionInvalid
-    from workflows.inspection.explain import explain_pair, read_pair
-    from workflows.inspection.picture import check_picture, write_picture
 
-    if report is not None:
-        _explain_event(context, report, number, options)
+    def load(name: str) -> Captioner:
+        return context.obj.load_captioner(name, device)
+
+    if later is None:
+        if number is None or output is not None:
+            raise OptionInvalid(f"{source}: give --id N to explain a change, or AFTER and --output")
+        _explain_change(Path(source), number, moved_scenes(before, after), options, model, load, terminal)
         return
-    if number is not None:
-        raise OptionInvalid(f"--id {number}: it is the number of a change in a report; give --report, too")
-    check_picture(output, overwrite, (before, after))
-    scenes = read_pair(before, after, options)
-    captioner = context.obj.load_captioner(model, device)
-    with shown_progress(progress, quiet) as update:
-        explained = explain_pair(*scenes, captioner, options, update)
-    write_picture(explained, output, overwrite)
-    show_warnings(explained.crop.warnings, progress)
-    facts = explained.as_dict()
-    result = {"output": str(output), **facts}
-    show_result(explanation_summary(facts, output), result, progress, quiet=quiet, as_json=as_json)
+    is_place = options.at is not None or options.pixel is not None
+    if number is not None or (output is None and not is_place):
+        raise OptionInvalid(f"{source} and {later}: two scenes need --at or --output, and have no --id")
+    if output is None:
+        _explain_place((source, later), options, model, load, terminal)
+        return
+    _draw_scenes((source, later), options, output, overwrite, model, load, terminal)
 
 
-def _explain_event(context: typer.Context, report: Path, number: int | None, servers: ServerOptions) -> None:
-    """Say a change of a report in its own words, with its facts and what they rest on."""
-    from workflows.cli.terminal import show_result, show_warnings
+def _explain_change(
+    source: Path,
+    number: int,
+    scenes: tuple[str, str] | None,
+    options: ExplainOptions,
+    model: str | None,
+    load: Callable[[str], Captioner],
+    terminal: Terminal,
+) -> None:
+    """Print what the sentence of a change rests on; ``model`` replaces that of the report."""
     from workflows.errors import OptionInvalid
-    from workflows.inspection.event import read_event
-    from workflows.inspection.event_text import event_text
-    from workflows.inspection.evidence import explain_event, shipped_model
-    from workflows.texts import shown
+    from workflows.report.reading import open_report
+    from workflows.scene.explain import explain_change, shipped_model
+    from workflows.scene.explain_text import explanation_text
 
-    given = context.params
-    told = {one.name: one.opts[0] for one in context.command.params if _is_told(context, str(one.name))}
-    unused = [option for name, option in told.items() if name not in _WITH_REPORT]
-    if unused:
-        raise OptionInvalid(f"{unused[0]}: a change is explained as its report was made; leave this out")
-    if number is None:
-        raise OptionInvalid(f"--report {shown(report)}: give --id, too, the number of the change in it")
-    if (given["before"] is None) != (given["after"] is None):
-        raise OptionInvalid(f"{given['before']}: give BEFORE and AFTER, or neither")
-    event = read_event(report, number)
-    if given["before"] is None:
-        scenes, servers = event.scenes(), servers.for_others()
-    else:
-        scenes = given["before"], given["after"]
-    model = given["model"] if "model" in told else shipped_model(event)
-    captioner = None if model is None else context.obj.load_captioner(model, given["device"])
-    explained = explain_event(event, captioner, scenes, servers)
-    show_warnings(explained.warnings, given["progress"])
+    servers = ExplainOptions(offline=options.offline, allow_hosts=options.allow_hosts)
+    for name in options.names():
+        if getattr(options, name) != getattr(servers, name):
+            raise OptionInvalid(
+                f"{options.flag(name)}: has no effect on a report, which has its own settings"
+            )
+    report = open_report(source)
+    report = replace(report, scenes=scenes, servers=servers if scenes else servers.for_others())
+    chosen = model or shipped_model(report)
+    explained = explain_change(report, number, lambda: None if chosen is None else load(chosen))
     facts = explained.as_dict()
-    as_json = given["as_json"]
-    show_result(event_text(facts), facts, given["progress"], quiet=as_json, as_json=as_json)
+    terminal.warn(*explained.warnings)
+    terminal.result(explanation_text(facts), facts)
 
 
-def _is_told(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
+def _explain_place(
+    scenes: tuple[str, str],
+    options: ExplainOptions,
+    model: str | None,
+    load: Callable[[str], Captioner],
+    terminal: Terminal,
+) -> None:
+    """Print what a report of two scenes would say of the change at a place."""
+    from workflows.scene.explain_place import explain_place
+    from workflows.scene.explain_text import explanation_text
+    from workflows.scene.resolution import chosen_model
+    from workflows.scenes import read_headers
+
+    infos = read_headers(*scenes, options)
+    chosen, options = chosen_model(infos, model, options)
+    with terminal.progress() as update:
+        explained = explain_place(*infos, load(chosen), options, update)
+    facts = explained.as_dict()
+    terminal.warn(*explained.warnings)
+    terminal.result(explanation_text(facts), facts)
+
+
+def _draw_scenes(
+    scenes: tuple[str, str],
+    options: ExplainOptions,
+    output: Path,
+    overwrite: bool,
+    model: str | None,
+    load: Callable[[str], Captioner],
+    terminal: Terminal,
+) -> None:
+    from tiling import SceneInfo
+    from workflows.cli.caption_text import picture_summary
+    from workflows.scene.pictures.draw import check_picture, write_picture
+    from workflows.scene.pictures.explain import explain_pair, read_pair
+    from workflows.scene.resolution import chosen_model
+
+    check_picture(output, overwrite, scenes)
+    pair = read_pair(*scenes, options)
+    infos = [one for one in pair if isinstance(one, SceneInfo)]
+    chosen = model or DEFAULT_MODEL
+    if infos:
+        chosen, options = chosen_model(infos, model, options)
+    captioner = load(chosen)
+    with terminal.progress() as update:
+        explained = explain_pair(*pair, captioner, options, update)
+    write_picture(explained, output, overwrite)
+    terminal.warn(*explained.crop.warnings)
+    facts = {"output": str(output), **explained.as_dict()}
+    terminal.result(picture_summary(facts, output), facts)

@@ -2,57 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from contextlib import suppress
 
 import typer
 
-from rscc.shipped import DEFAULT_MODEL
-from workflows.cli.options import (
-    DATES,
-    READING,
-    AfterArgument,
-    BeforeArgument,
-    Debug,
-    DeviceOption,
-    ModelOption,
-    takes_options,
-)
+from rscc.folders import DEFAULT_MODEL
+from workflows.cli.options import READING, AfterArgument, BeforeArgument, BySizeModelOption, takes_options
+from workflows.cli.terminal import Terminal, print_text
 from workflows.options import SceneOptions
 
 
-@takes_options(
-    SceneOptions,
-    model=(*READING, "group_distance", "batch_size", "memory", *DATES, "force"),
-    measure=("beams",),
-)
+@takes_options(SceneOptions, *READING, "group_distance", "batch_size", "memory")
 def inspect(
     context: typer.Context,
     before: BeforeArgument,
     after: AfterArgument,
     options: SceneOptions,
-    model: ModelOption = DEFAULT_MODEL,
-    measure: Annotated[
-        bool, typer.Option("--time", help="Load the model and time it on a few tiles of these scenes.")
-    ] = False,
-    device: DeviceOption = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON instead.")] = False,
-    debug: Debug = False,
+    model: BySizeModelOption = None,
+    *,
+    terminal: Terminal,
 ) -> None:
-    """Say what rscc caption would make of BEFORE and AFTER: what they are, what fits, what it costs.
+    """Check two scenes and estimate the time and memory of rscc caption.
 
-    Nothing is written and the model is not loaded, unless its speed is to be measured. What would be
-    refused is said as an error, with the exit code that rscc caption would end with.
+    Nothing is written, and the model is not loaded. Scenes that rscc caption would refuse are an error with
+    the same exit code.
     """
-    from workflows.cli.terminal import say, say_json
-    from workflows.inspection.inspect import inspect_pair
+    from tiling import TilingError
+    from workflows.errors import OptionInvalid
+    from workflows.scene.inspect.inspect import inspect_pair
+    from workflows.scene.resolution import chosen_model
+    from workflows.scenes import Scene, read_headers
 
-    card = context.obj.load_card(model)
-    load = (lambda: context.obj.load_captioner(model, device)) if measure else None
-    inspection = inspect_pair(before, after, card, options, load)
-    if as_json:
-        say_json(inspection.as_dict())
-    else:
-        say(inspection.as_text())
+    chosen: str = model or DEFAULT_MODEL
+    scenes: tuple[Scene, Scene] = before, after
+    with suppress(TilingError, OptionInvalid):  # the inspection says what is wrong with a scene
+        scenes = read_headers(before, after, options)
+        chosen, options = chosen_model(scenes, model, options)
+    inspection = inspect_pair(*scenes, context.obj.load_card(chosen), options)
+    terminal.result("" if terminal.as_json else inspection.as_text(), inspection.as_dict())
     for refusal in inspection.refusals:
-        say(f"rscc: error: {refusal.message}", err=True)
+        print_text(f"rscc: error: {refusal.message}", err=True)
     raise typer.Exit(inspection.exit_code)

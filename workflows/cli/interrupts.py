@@ -1,4 +1,4 @@
-"""Ctrl-C ends a command with one line and exit code 130, whatever it is doing."""
+"""Ctrl-C ends a command with one line and exit code 130 at any time."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ MESSAGE = "rscc: interrupted"
 
 
 @contextmanager
-def tidy_interrupts() -> Iterator[None]:
-    """Within this block, end the process at once when Ctrl-C comes during an import; else interrupt as usual.
+def end_cleanly_on_interrupt() -> Iterator[None]:
+    """Within this block, Ctrl-C during an import ends the process at once; else it raises KeyboardInterrupt.
 
-    Half an import cannot be undone, and compiled modules turn the interrupt into an error of theirs or end
-    the process by a signal. Nothing of a run is on disk yet then. A handler that somebody else set is left
-    alone: so is a process that was told to ignore Ctrl-C, as a shell tells its background jobs.
+    A half-finished import cannot be undone, and compiled modules turn the interrupt into other errors or die
+    of the signal. No run has files on disk at that time. A handler set by another program stays, so a process
+    that ignores Ctrl-C, such as a background job of a shell, still does.
     """
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if ours:
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_default:
         try:
-            signal.signal(signal.SIGINT, _interrupted)
-        except ValueError:  # not the main thread, which alone gets signals
-            ours = False
+            signal.signal(signal.SIGINT, _handle)
+        except ValueError:  # only the main thread receives signals
+            is_default = False
     try:
         yield
     finally:
-        if ours:
+        if is_default:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _interrupted(number: int, frame: FrameType | None) -> None:
-    if _importing(frame):
-        # A progress bar that is being drawn has hidden the cursor.
-        shown = "\r\x1b[?25h" if sys.stderr.isatty() else ""
-        sys.stderr.write(f"{shown}{MESSAGE}\n")
+def _handle(number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):
+        # Show the cursor again, which a progress bar hides.
+        restored = "\r\x1b[?25h" if sys.stderr.isatty() else ""
+        sys.stderr.write(f"{restored}{MESSAGE}\n")
         sys.stderr.flush()
         os._exit(INTERRUPTED)
     raise KeyboardInterrupt
 
 
-def _importing(frame: FrameType | None) -> bool:
+def _is_importing(frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True

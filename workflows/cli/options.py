@@ -1,21 +1,21 @@
-"""What the commands' options have in common: their declarations, and how their texts are read."""
+"""Options that several commands share, and the decorator that turns option fields into options."""
 
 from __future__ import annotations
 
 import inspect
-import math
-import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
-from workflows.options import Options
+from workflows.cli.terminal import ProgressForm, Terminal
+from workflows.option_fields import Options, Panel
+from workflows.option_texts import read_size
 
+T = TypeVar("T")
 # Written out, so that the help needs no torch; a test compares them with the registries.
 Paper = StrEnum("Paper", "scorer dirl cheers rdd davir")
 Dataset = StrEnum(
@@ -24,13 +24,56 @@ Dataset = StrEnum(
 )
 
 
-def _set_debug(context: typer.Context, value: bool) -> bool:
+def option(
+    help: str, metavar: str | None = None, *flags: str, panel: Panel | None = None, **more: Any
+) -> Any:
+    """Declare an option, named after its parameter unless ``flags`` are given."""
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, **more)
+
+
+def switch(flag: str, help: str, panel: Panel | None = None, **more: Any) -> Any:
+    """Declare an option without a value."""
+    return option(help, None, flag, panel=panel, **more)
+
+
+def argument(metavar: str, help: str) -> Any:
+    """Declare an argument."""
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
+
+
+def read_text(flag: str, text: str, read: Callable[[str], T], expected: str) -> T:
+    """Parse the text of an option; raises OptionInvalid where ``read`` raises ValueError."""
+    try:
+        return read(text)
+    except ValueError:
+        from workflows.errors import OptionInvalid
+
+        raise OptionInvalid(f"{flag} is {text[:60]}; it must be {expected}") from None
+
+
+def read_html_size(text: str) -> int:
+    """Parse ``--html-size`` into bytes."""
+    return read_text("--html-size", text, read_size, "a size such as 8MB")
+
+
+def moved_scenes(before: str | None, after: str | None) -> tuple[str, str] | None:
+    """Return where the scenes of a report are now; None if they have not moved.
+
+    Raises:
+        OptionInvalid: only one of them is given.
+    """
+    from workflows.errors import OptionInvalid
+
+    if (before is None) != (after is None):
+        raise OptionInvalid(f"{before or after}: give --before and --after, or neither")
+    return None if before is None or after is None else (before, after)
+
+
+def set_debug(context: typer.Context, value: bool) -> bool:
+    """Store the value of ``--debug`` for the whole command."""
     if value and hasattr(context.obj, "debug"):
         context.obj.debug = True
     return value
-
-
-ProgressForm = StrEnum("ProgressForm", ["auto", "json"])
 
 
 def _set_events(context: typer.Context, value: ProgressForm) -> ProgressForm:
@@ -39,192 +82,179 @@ def _set_events(context: typer.Context, value: ProgressForm) -> ProgressForm:
     return value
 
 
-# Read first, so that an error in the other options is an event, too.
-ProgressOption = Annotated[
-    ProgressForm,
-    typer.Option(
-        "--progress",
-        callback=_set_events,
-        is_eager=True,
-        help="auto: a bar where stderr is a terminal; json: a line of JSON on stderr for each event.",
+BeforeArgument = Annotated[
+    str, argument("BEFORE", "Raster of the earlier date: a file, zip, /vsi path or URL")
+]
+AfterArgument = Annotated[str, argument("AFTER", "Raster of the later date")]
+ReportArgument = Annotated[Path, argument("REPORT", "Report: .geojson, .gpkg or .parquet")]
+MovedBeforeOption = Annotated[
+    str | None, option("Where BEFORE is now; default: as in the report", "FILE", "--before", panel="Input")
+]
+MovedAfterOption = Annotated[
+    str | None, option("Where AFTER is now; default: as in the report", "FILE", "--after", panel="Input")
+]
+ModelOption = Annotated[str, option("Shipped model or model folder", "MODEL", "--model", panel="Detection")]
+BySizeModelOption = Annotated[
+    str | None,
+    option(
+        "Shipped model or model folder; default: rscc-base, from 8 m per pixel rscc-medium",
+        "MODEL",
+        "--model",
+        panel="Detection",
     ),
 ]
-Debug = Annotated[
-    bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an unexpected error.")
+DetectorOption = Annotated[
+    str | None,
+    option(
+        "Network that finds the changes in place of the model's: torchgeo:FILE, a checkpoint of TorchGeo",
+        "torchgeo:FILE",
+        "--detector",
+        panel="Detection",
+    ),
 ]
-ModelOption = Annotated[str, typer.Option("--model", help="Name of a shipped model, or a model folder.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")]
-BeforeArgument = Annotated[
-    str, typer.Argument(metavar="BEFORE", help="Raster of the earlier date: a file, zip, /vsi path or URL.")
+DeviceOption = Annotated[
+    str, option("Where to compute: auto, cpu, cuda, cuda:1 or mps", "DEVICE", "--device")
 ]
-AfterArgument = Annotated[
-    str, typer.Argument(metavar="AFTER", help="Raster of the later date, named in the same ways.")
-]
-
-HtmlSizeOption = Annotated[
-    str,
-    typer.Option("--html-size", metavar="SIZE", help="What the page may take, pictures and all: 8MB, 20MB."),
-]
+OverwriteOption = Annotated[bool, switch("--overwrite", "Replace existing outputs", "Output")]
 HtmlFolderOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Write a web page with both scenes at full detail into a folder",
+        "DIR",
         "--html-folder",
-        metavar="DIR",
-        help="Write the page as a folder, with both scenes at full detail as files beside it.",
+        panel="Output",
+        hidden=True,
     ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")]
-
-_PREFIXES = "kmgt"
-# Characters of a wrong value that are shown.
-_SHOWN = 60
-# More digits than these are no memory of any machine.
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
-
-
-def read_bands(text: str) -> tuple[int | str, int | str, int | str]:
-    """Parse ``3,2,1`` or ``B04,B03,B02``, numbers or names; OptionInvalid where there are not three."""
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) == 3 and all(parts):
-        with suppress(ValueError):  # more digits than Python reads
-            red, green, blue = (int(part) if part.isdecimal() else part for part in parts)
-            return red, green, blue
-    raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02")
-
-
-def read_names(texts: list[str]) -> tuple[str, ...]:
-    """Parse ``swir16,nir,red,green``, in one text or several."""
-    return tuple(name.strip() for text in texts for name in text.split(","))
-
-
-def read_scale(text: str) -> tuple[float, float] | Literal["reflectance"]:
-    """Parse ``0,3000`` or ``reflectance``; OptionInvalid where it is neither."""
-    if text == "reflectance":
-        return "reflectance"
-    expected = "the lowest and the highest value to show, such as 0,3000, or the word reflectance"
-    low, high = _numbers(text, float, 2, "--scale", expected)
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise _invalid("--scale", text, expected)
-    return low, high
-
-
-def read_size(text: str, option: str) -> int:
-    """Parse a size above 0 with its unit, ``2GB``, ``1500M``, ``1.5 GiB``, into bytes; else OptionInvalid."""
-    size = 0
-    if match := _SIZE.fullmatch(text.strip()):
-        number, prefix, binary = match.groups()
-        size = int(float(number) * (1024 if binary else 1000) ** (_PREFIXES.index(prefix.lower()) + 1))
-    if size < 1:
-        raise _invalid(option, text, "a size with its unit, such as 2GB or 1500MB")
-    return size
-
-
-def read_place(text: str) -> tuple[float, float]:
-    """Parse ``LON,LAT``; OptionInvalid where these are not a longitude and a latitude."""
-    expected = "longitude,latitude in degrees"
-    lon, lat = _numbers(text, float, 2, "--at", expected)
-    if not (-180 <= lon <= 180 and -90 <= lat <= 90):
-        raise _invalid("--at", text, expected)
-    return lon, lat
-
-
-def _numbers(text: str, kind: type, count: int, option: str, expected: str) -> tuple:
-    """Parse as many numbers as expected, with commas between them."""
-    try:
-        numbers = tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        raise _invalid(option, text, expected) from None
-    if len(numbers) != count:
-        raise _invalid(option, text, expected)
-    return numbers
-
-
-def _invalid(option: str, text: str, expected: str) -> Exception:
-    from workflows.errors import OptionInvalid
-
-    return OptionInvalid(f"{option} {text[:_SHOWN]!r}: give {expected}")
-
-
-# How a pair is read, and when it was taken: names of fields that every command that reads one offers.
-READING = ("bands", "band_names", "scale", "normalize", "align", "frame", "gsd", "bounds", "offline")
-DATES = ("date_before", "date_after")
-# What counts as a change, how it is drawn and described, and how the work is done.
-FINDING = (
-    "threshold", "min_area", "group_distance", "regularize", "refine", "ground", "focus_captions", "beams",
-    "fast", "batch_size", "memory",
-)  # fmt: skip
-# Fields whose value is read from a text.
-READERS: dict[str, Callable[[Any], Any]] = {
-    "bands": read_bands,
-    "band_names": read_names,
-    "scale": read_scale,
-    "memory": lambda text: read_size(text, "--memory"),
-    "bounds": lambda text: _numbers(text, float, 4, "--bbox", "west,south,east,north in degrees"),
-    "at": read_place,
-    "pixel": lambda text: _numbers(
-        text, int, 2, "--window", "column,row of the image before, counted from 0"
+HtmlSizeOption = Annotated[
+    str,
+    option("Size limit of the web page, such as 20MB", "SIZE", "--html-size", panel="Output", hidden=True),
+]
+QuietOption = Annotated[bool, option("No progress bar, no summary", None, "--quiet", "-q", panel="Output")]
+JsonOption = Annotated[bool, switch("--json", "Print the result as JSON on stdout", "Output")]
+ProgressOption = Annotated[
+    ProgressForm,
+    option(
+        "auto: a bar on a terminal; json: one line of JSON per event on stderr",
+        "FORM",
+        "--progress",
+        hidden=True,
+        callback=_set_events,
+        # Processed first, so that errors in other options are printed as events too.
+        is_eager=True,
     ),
-    "assets": tuple,
-    "collections": tuple,
-    "allow_hosts": tuple,
-}
+]
+DebugOption = Annotated[
+    bool, switch("--debug", "Print the traceback of an error", hidden=True, callback=set_debug)
+]
+
+_COMMON = [
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=declared)
+    for name, default, declared in (
+        ("quiet", False, QuietOption),
+        ("as_json", False, JsonOption),
+        ("progress", ProgressForm.auto, ProgressOption),
+        ("debug", False, DebugOption),
+    )
+]
+# Fields of :class:`workflows.options.SceneOptions` by their use, for :func:`takes_options`.
+READING = (
+    "bands", "band_names", "scale", "normalize", "align", "frame", "gsd", "bounds", "area", "offline",
+    "date_before", "date_after", "force",
+)  # fmt: skip
+DETECTION = (
+    "threshold",
+    "min_area",
+    "group_distance",
+    "regularize",
+    "only",
+    "direction",
+    "ground",
+    "fast",
+    "batch_size",
+    "memory",
+)
 
 
 def takes_options(
-    kind: type[Options], **behind: Sequence[str]
+    kind: type[Options] = Options, *names: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Turn the parameter ``options`` of a command into the options that the fields of ``kind`` describe.
+    """Turn parameters of a command into options of the command line, sorted by panel of the help.
 
-    Each keyword is a parameter of the command, and its value the fields whose options follow that one in the
-    help. What a command does not offer keeps its default.
+    ``options`` becomes the options of the fields ``names`` of ``kind``; other fields keep their default.
+    ``terminal`` becomes ``--debug`` and the options of :class:`Terminal`, except those that the command
+    declares itself.
 
     Raises:
-        OptionInvalid: by the command, where a text cannot be read or a value is out of its range.
+        OptionInvalid: raised by the command, for a text that cannot be parsed or a value out of range.
     """
+    fields = {name: option_parameter(kind, name) for name in names}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
-        offered: dict[str, str] = {}  # the field, by the name of its parameter
-        parameters: list[inspect.Parameter] = []
-        for parameter in signature.parameters.values():
-            parameters += [parameter] if parameter.name != "options" else []
-            for name in behind.get(parameter.name, ()):
-                parameters.append(option_parameter(kind, name))  # type: ignore[arg-type]
-                offered[parameters[-1].name] = name
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in signature.parameters.values()
+            if parameter.name not in ("options", "terminal")
+        ]
+        common = [each for each in _COMMON if each.name not in signature.parameters]
 
         @wraps(command)
         def run(**values: Any) -> None:
-            given = {name: values.pop(parameter) for parameter, name in offered.items()}
-            texts = {name: given[name] for name in READERS if given.get(name) is not None}
-            given |= {name: READERS[name](text) for name, text in texts.items()}
-            command(options=kind(**given), **values)
+            shared = {each.name: values.pop(each.name) for each in common}
+            terminal = Terminal(
+                shared.get("progress") == ProgressForm.json,
+                shared.get("quiet", False),
+                shared.get("as_json", False),
+            )
+            given = {name: values.pop(field.name) for name, field in fields.items()}
+            if fields:
+                values["options"] = kind.read(given)
+            command(terminal=terminal, **values)
 
-        # What typer reads the command line by.
-        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        shown = [*own, *fields.values(), *common]
+        if any(_panel_number(each) == 0 for each in shown):  # else the help has no panels
+            shown.sort(key=_panel_number)
+        # Typer reads the options from these.
+        run.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
         return run
 
     return decorate
 
 
-@cache
+_type_hints = cache(get_type_hints)
+
+
 def option_parameter(kind: type[Options], name: str) -> inspect.Parameter:
-    """Return the parameter of a command for a field, named as its option is."""
-    facts = kind.option(name)
-    flag = kind.flag(name)
-    # What is on by default can be switched off.
-    names = f"{flag}/--no-{flag.removeprefix('--')}" if getattr(kind, name) is True else flag
-    declared = typer.Option(names, metavar=facts.metavar, help=facts.help)
-    value = get_type_hints(kind)[name]
+    """Return the parameter of a command for one field."""
+    described, flag, default = kind.option(name), kind.flag(name), getattr(kind, name)
+    declared = typer.Option(
+        # An option that is on by default can be switched off.
+        f"{flag}/--no-{flag.removeprefix('--')}" if default is True else flag,
+        metavar=described.metavar,
+        help=described.help,
+        hidden=described.hidden,
+        rich_help_panel=described.panel,
+    )
+    value = _type_hints(kind)[name]  # type: ignore[arg-type]
     if value in (tuple[str, ...], tuple[str, ...] | None):
         value = list[str] if value == tuple[str, ...] else list[str] | None
-    elif name in READERS:
+    elif described.read is not None:
         value = str | None
     return inspect.Parameter(
-        # ``from`` is no name that Python has.
-        name if flag == "--from" else flag.removeprefix("--").replace("-", "_"),
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=getattr(kind, name),
+        name if flag == "--from" else flag.removeprefix("--").replace("-", "_"),  # from is a keyword
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
         annotation=Annotated[value, declared],
     )
+
+
+def _panel_number(parameter: inspect.Parameter) -> int:
+    """Return the position of a parameter's panel; arguments come first."""
+    details = [each for each in getattr(parameter.annotation, "__metadata__", ()) if hasattr(each, "help")]
+    if not details or isinstance(details[0], typer.models.ArgumentInfo):
+        return -1
+    panels = get_args(Panel)
+    panel = details[0].rich_help_panel
+    return panels.index(panel) if panel in panels else len(panels)

@@ -1,4 +1,4 @@
-"""The command that makes training data: ``rscc synthesize``; registered in the cli."""
+"""The commands ``rscc synthesize`` and ``rscc synthesize-medium``, which make training data."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ import typer
 
 from rscc.config import MOST_SEED
 from rscc.errors import extra
-from workflows.cli.options import Debug
-from workflows.cli.terminal import say
-from workflows.files import told_when_refused
+from workflows.cli.options import option, takes_options
+from workflows.cli.terminal import Terminal
+from workflows.files import one_line_if_disk_full
 
 if TYPE_CHECKING:
     import numpy as np
 
     from rscc.data.synthesis.medium_facts import SeriesLayout
 
-# Pairs of one kind that a folder gets.
-MOST_PAIRS = 10_000_000
+MAX_PAIRS = 10_000_000
 SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, max=MOST_SEED, help="The same seed gives the same folder.")
+    int, option("Random seed; the same seed gives the same folder", "N", "--seed", min=0, max=MOST_SEED)
 ]
 
 
 def _count(help: str) -> Any:
-    return typer.Option(min=0, max=MOST_PAIRS, help=help)
+    return typer.Option(metavar="N", min=0, max=MAX_PAIRS, help=help)
 
 
+@takes_options()
 def synthesize(
     data: Annotated[
         Path,
-        typer.Option("--data", help="Captioned data set in LEVIR-CC's layout; its training split is used."),
+        option("Captioned data set in the layout of LEVIR-CC; only its training split is used", "FOLDER"),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="New folder, in LEVIR-CC's layout.")],
+    output: Annotated[Path, option("New folder, in the layout of LEVIR-CC", "FOLDER", "--output", "-o")],
     masks: Annotated[
-        Path | None, typer.Option(help="Folder of pairs with change masks (index.csv, A, B, label).")
+        Path | None, option("Pairs with change masks (index.csv, A, B, label)", "FOLDER")
     ] = None,
     mask_dataset: Annotated[
-        list[str] | None,
-        typer.Option(help="Collection of --masks that is used; repeatable; default: levir_cd."),
+        list[str] | None, option("Collection of --masks to use; repeatable; default: levir_cd", "NAME")
     ] = None,
     single_date: Annotated[
-        Path | None, typer.Option(help="Folder of single dates with masks (index.csv, image, mask).")
+        Path | None, option("Single dates with masks (index.csv, image, mask)", "FOLDER")
     ] = None,
-    crops: Annotated[int, _count("Crops of pairs with change masks.")] = 600,
-    unchanged: Annotated[int, _count("Pairs of one date and itself, disturbed.")] = 300,
-    insertions: Annotated[int, _count("Buildings of one place put into another place.")] = 250,
-    removals: Annotated[int, _count("Buildings covered by the ground beside them.")] = 100,
+    crops: Annotated[int, _count("Crops of pairs with change masks")] = 600,
+    unchanged: Annotated[int, _count("Pairs of an image and the same image, disturbed")] = 300,
+    insertions: Annotated[int, _count("Buildings copied from one image into another")] = 250,
+    removals: Annotated[int, _count("Buildings removed by covering them with nearby ground")] = 100,
     seed: SeedOption = 0,
-    debug: Debug = False,
+    *,
+    terminal: Terminal,
 ) -> None:
-    """Make captioned pairs from imagery with masks, to be trained on with ``rscc train --also``."""
-    with extra("train"), told_when_refused(output):
+    """Make captioned training pairs from images with masks, for rscc train --also."""
+    with extra("train"), one_line_if_disk_full(output):
         from rscc.data.synthesis.folder import write_synthesis
         from rscc.data.synthesis.grammar import Grammar
-        from rscc.data.synthesis.sources import Sources
-        from rscc.data.synthesis.synthesis import Synthesis, SynthesisOptions
+        from rscc.data.synthesis.imagery import Imagery
+        from rscc.data.synthesis.suburbs import Synthesis, SynthesisOptions
 
         options = SynthesisOptions(
             crops=crops, unchanged=unchanged, insertions=insertions, removals=removals, seed=seed
         )
         names = tuple(mask_dataset or ("levir_cd",))
-        sources = Sources(data, masks=masks, mask_datasets=names, single_date=single_date)
+        sources = Imagery(data, masks=masks, mask_datasets=names, single_date=single_date)
         grammar = Grammar.learn(
             caption for record in sources.captioned if record.changed for caption in record.captions
         )
@@ -76,28 +76,26 @@ def synthesize(
             sources=sources.names,
             command=shlex.join(["rscc", *sys.argv[1:]]),
         )
-    say(summary.as_text())
+    terminal.notice(summary.as_text())
 
 
+@takes_options()
 def synthesize_medium(
-    cities: Annotated[
-        Path,
-        typer.Option("--cities", help="Folder of city pairs with change masks (index.csv, A, B, label)."),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="New folder, in LEVIR-CC's layout.")],
+    cities: Annotated[Path, option("City pairs with change masks (index.csv, A, B, label)", "FOLDER")],
+    output: Annotated[Path, option("New folder, in the layout of LEVIR-CC", "FOLDER", "--output", "-o")],
     scenes: Annotated[
-        Path | None,
-        typer.Option("--scenes", help="Folder with the folders of dated GeoTIFFs, one per series."),
+        Path | None, option("Folder with one folder of dated GeoTIFFs per series", "FOLDER")
     ] = None,
-    city_tiles: Annotated[int, _count("Training tiles of the cities.")] = 900,
-    series_tiles: Annotated[int, _count("Training tiles of each series.")] = 200,
-    still_tiles: Annotated[int, _count("Training tiles of one date and itself.")] = 200,
-    calm_tiles: Annotated[int, _count("Training tiles of two dates without change.")] = 400,
+    city_tiles: Annotated[int, _count("Training tiles from the cities")] = 900,
+    series_tiles: Annotated[int, _count("Training tiles from each series")] = 200,
+    still_tiles: Annotated[int, _count("Training tiles of an image and the same image")] = 200,
+    calm_tiles: Annotated[int, _count("Training tiles of two dates without change")] = 400,
     seed: SeedOption = 0,
-    debug: Debug = False,
+    *,
+    terminal: Terminal,
 ) -> None:
-    """Make captioned pairs at 10 to 90 m, with masks, split by place."""
-    with extra("train"), told_when_refused(output):
+    """Make captioned training pairs at 10 to 90 m per pixel, with masks, split by place."""
+    with extra("train"), one_line_if_disk_full(output):
         from rscc.data.synthesis.folder import read_cities, write_medium
         from rscc.data.synthesis.medium import medium_pairs
 
@@ -115,11 +113,11 @@ def synthesize_medium(
         changed = counts.get("changed", 0)
         places = ", ".join(f"{place} {number}" for place, number in counts.items() if place != "changed")
         total = sum(counts.values()) - changed
-        say(f"{split:5s} {total:4d} tiles, {changed} changed: {places}")
+        terminal.notice(f"{split:5s} {total:4d} tiles, {changed} changed: {places}")
 
 
 def _series(scenes: Path) -> list[tuple[SeriesLayout, list[np.ndarray]]]:
-    """Read the dates of every known series, oldest first: the files are named by date."""
+    """Read the images of every known series, oldest first; the files are named by date."""
     from rscc.data.synthesis.medium_facts import SERIES
     from tiling import open_scene
 

@@ -1,120 +1,97 @@
-"""The command ``rscc train``; registered in the cli."""
+"""The command ``rscc train``."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rscc.config import MOST_EPOCHS, MOST_SEED
 from rscc.errors import extra
-from workflows.cli.options import Dataset, Debug, Paper, ProgressForm, ProgressOption
-from workflows.cli.terminal import show_notice, show_result
-from workflows.files import told_when_refused
+from workflows.cli.options import Dataset, Paper, option, switch, takes_options
+from workflows.cli.terminal import Terminal
+from workflows.files import one_line_if_disk_full
+
+if TYPE_CHECKING:
+    from rscc.config import Config
 
 
+@takes_options()
 def train(
-    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
+    data: Annotated[Path, option("Folder of the captioned data set", "FOLDER")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Run folder; the model lies in its folder model.")
+        Path, option("Run folder; the model is in its folder model", "FOLDER", "--output", "-o")
     ],
-    model: Annotated[
-        Paper | None, typer.Option("--model", help="Which paper's model; default: the config's, else rdd.")
-    ] = None,
+    model: Annotated[Paper | None, option("Model by its paper; default: the config's, else rdd")] = None,
     dataset: Annotated[
-        Dataset | None,
-        typer.Option("--dataset", help="Layout of the data; default: the config's, else levir_cc."),
+        Dataset | None, option("Layout of the data; default: the config's, else levir_cc")
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option(help="TOML file or shipped config; default: <MODEL>_<DATASET>, with --from finetune."),
+        option("TOML file or shipped config; default: <MODEL>_<DATASET>, with --from finetune", "CONFIG"),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the new model; default: of the run folder.")
-    ] = None,
+    name: Annotated[str | None, option("Name of the new model; default: the run folder's", "NAME")] = None,
     masks: Annotated[
-        list[Path] | None, typer.Option(help="Further pairs with change masks; repeatable.")
+        list[Path] | None,
+        option("More pairs with change masks, or torchgeo:CLASS:FOLDER; repeatable", "FOLDER"),
     ] = None,
     also: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Further captioned pairs, laid out like the data, to learn from too; repeatable.",
-        ),
+        list[Path] | None, option("More captioned pairs in the layout of --data; repeatable", "FOLDER")
     ] = None,
     roads: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Images with road masks: no road is stated that is not found."),
+        Path | None, option("Images with road masks, to train the check of stated roads", "FOLDER")
     ] = None,
     labelled: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Further pairs, and a table of what they show, to learn facts from."
-        ),
+        Path | None, option("More pairs with a table of their content, to train facts", "FOLDER")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="That table; default: labels.csv in the folder of --labelled.")
+        Path | None, option("That table; default: labels.csv in the folder of --labelled", "FILE")
     ] = None,
     trunk: Annotated[
-        str | None, typer.Option(help="Model whose trunk and change head are the start.")
-    ] = None,
-    start: Annotated[
         str | None,
-        typer.Option(
-            "--from", metavar="MODEL", help="Model whose weights and words are the start: a name or a folder."
-        ),
+        option("Model to take trunk and change head from, or torchgeo:WEIGHTS, a published trunk", "MODEL"),
     ] = None,
+    start: Annotated[str | None, option("Model to fine-tune: a name or a folder", "MODEL", "--from")] = None,
     corpus: Annotated[
-        Path | None, typer.Option(help="File of captions without images, for the objective language.")
+        Path | None, option("Captions without images, for the language objective", "FILE")
     ] = None,
-    backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
-    text_encoder: Annotated[str | None, typer.Option(help="Text encoder instead of the config's.")] = None,
+    backbone_weights: Annotated[Path | None, option("Pretrained trunk weights", "FILE")] = None,
+    text_encoder: Annotated[str | None, option("Text encoder instead of the config's", "ENCODER")] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=MOST_EPOCHS, help="Instead of the config's; with --from also train the captioner."
+        option(
+            "Epochs instead of the config's; with --from also trains the captioner",
+            "N",
+            min=1,
+            max=MOST_EPOCHS,
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Instead of the config's.")] = None,
+    seed: Annotated[
+        int | None, option("Random seed instead of the config's", "N", min=0, max=MOST_SEED)
+    ] = None,
     resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Go on from the checkpoint in the output; without one, begin anew."),
+        bool, switch("--resume", "Continue from the checkpoint in the output, if there is one")
     ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the run that lies in the output.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "cpu",
-    progress: ProgressOption = ProgressForm.auto,
-    debug: Debug = False,
+    overwrite: Annotated[bool, switch("--overwrite", "Replace the run in the output")] = False,
+    device: Annotated[str, option("Where to compute: auto, cpu, cuda, cuda:1 or mps", "DEVICE")] = "cpu",
+    *,
+    terminal: Terminal,
 ) -> None:
     """Train a model and write it as a model folder."""
-    with extra("train"), told_when_refused(output):
+    with extra("train"), one_line_if_disk_full(output):
         from dataclasses import replace
         from functools import partial
 
-        from rscc.config import describes_model, load_config
-        from rscc.training.run import train_model
-        from rscc.training.start import RunPaths, finetuning_config, open_start
+        from rscc.models.torchgeo_trunks import PREFIX, torchgeo_trunk
+        from rscc.training.train_model import train_model
+        from rscc.training.training_run import RunPaths
 
-        if start is not None and model is None:
-            config = config or "finetune"
-        config = config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}"
-        settings = load_config(config)
-        if start is not None and model is None and not describes_model(config):
-            settings = finetuning_config(settings, open_start(start))
-        given: dict[str, Any] = {"epochs": epochs, "seed": seed, "text_encoder": text_encoder}
-        changes = {name: value for name, value in given.items() if value is not None}
-        if epochs is not None:
-            changes["facts_alone"] = False
-        settings = replace(
-            settings,
-            model=replace(settings.model, paper=str(model or settings.model.paper)),
-            data=replace(settings.data, name=str(dataset or settings.data.name)),
-            train=replace(settings.train, **changes),
-        )
+        options = {"epochs": epochs, "seed": seed, "text_encoder": text_encoder}
+        settings = _settings(config, start, model, dataset, options)
+        if trunk is not None and trunk.startswith(PREFIX):
+            backbone, backbone_weights = torchgeo_trunk(trunk.removeprefix(PREFIX), backbone_weights)
+            settings, trunk = replace(settings, model=replace(settings.model, backbone=backbone)), None
         folder = train_model(
             settings,
             RunPaths(
@@ -135,6 +112,36 @@ def train(
             resume=resume,
             overwrite=overwrite,
             device=device,
-            report=partial(show_notice, form=progress, err=False),
+            report=partial(terminal.notice, err=False),
         )
-    show_result(f"model   {folder.path}", {"model": str(folder.path)}, progress)
+    terminal.result(f"model   {folder.path}", {"model": str(folder.path)})
+
+
+def _settings(
+    config: str | None,
+    start: str | None,
+    model: Paper | None,
+    dataset: Dataset | None,
+    options: dict[str, Any],
+) -> Config:
+    """Return the config of a run: a file or a shipped one, with the options that replace its values."""
+    from dataclasses import replace
+
+    from rscc.configs import describes_model, load_config
+    from rscc.training.initial_weights import finetuning_config, open_start
+
+    is_finetuning = start is not None and model is None
+    if config is None:
+        config = "finetune" if is_finetuning else f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}"
+    settings = load_config(config)
+    if is_finetuning and not describes_model(config):
+        settings = finetuning_config(settings, open_start(str(start)))
+    changes = {name: value for name, value in options.items() if value is not None}
+    if "epochs" in changes:
+        changes["facts_alone"] = False
+    return replace(
+        settings,
+        model=replace(settings.model, paper=str(model or settings.model.paper)),
+        data=replace(settings.data, name=str(dataset or settings.data.name)),
+        train=replace(settings.train, **changes),
+    )

@@ -1,9 +1,9 @@
-"""What a catalog is made of: dated scenes on the ground, what was left out and why, and the pairs of them."""
+"""Dated scenes with their footprints, the pairs that were made of them, and what was left out."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,15 @@ from workflows.addresses import public_path
 from workflows.errors import NoPairs, PairTableInvalid
 from workflows.pairs.names import made_ids
 from workflows.pairs.options import CatalogOptions, within
-from workflows.pairs.rows import Draft, PairRow
+from workflows.pairs.rows import PairRow, UnnamedPair
 
 if TYPE_CHECKING:
     from shapely.geometry import MultiPolygon, Polygon
+
+    from workflows.pairs.delivery.contents import Content
+
+EXAMPLES = 3
+"""Names that a warning lists."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,14 @@ class Scene:
     """A dated scene.
 
     Attributes:
-        name: what messages and names of pairs call it: its path under the source, or the id of its item.
-        location: what is opened; it may hold secrets.
-        site: where it is, in words; None where nobody says.
-        date: ISO date as precise as is known; empty where it is not.
-        cloud: cloud cover in percent, None where it is not known.
-        footprint: in degrees of WGS84, cut where it crosses 180 degrees.
+        name: its name in messages and in names of pairs: its path under the source, or the id of its item.
+        location: path or address to open; it may contain secrets.
+        site: name of the place; None if unknown.
+        date: ISO date as precise as is known; empty if unknown.
+        cloud: cloud cover in percent, None if unknown.
+        footprint: in degrees of WGS84, cut at 180 degrees.
+        content: what a raster of a folder shows; None if unknown.
+        note: what is doubtful about its date, without its name; None if nothing is.
     """
 
     name: str
@@ -36,6 +43,8 @@ class Scene:
     date: str
     cloud: float | None
     footprint: Polygon | MultiPolygon
+    content: Content | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,23 +52,73 @@ class Skipped:
     """A scene, or a pair, that is not in the table.
 
     Attributes:
-        kind: in a few words, the same for all of a kind; for the summary.
-        line: which one and why, for a person; None where it was left out because that was asked for.
+        kind: the reason in a few words, for the summary.
+        name: the scene; None if the user's options left it out.
+        reason: in a sentence.
+        quiet: it is no warning, since another raster of its delivery is used.
     """
 
     kind: str
-    line: str | None
+    name: str | None = None
+    reason: str = ""
+    quiet: bool = False
+
+    @property
+    def line(self) -> str | None:
+        """The scene and the reason; None if the user's options left it out."""
+        return None if self.name is None else f"{self.name}: {self.reason}"
+
+
+def lines_by_reason(named: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield one line for each reason, with the first few of its names.
+
+    >>> list(lines_by_reason([("a.tif", "no date"), ("b.tif", "no date")]))
+    ['a.tif and b.tif: no date']
+    """
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in named:
+        by_reason.setdefault(reason, []).append(name)
+    for reason, names in by_reason.items():
+        *first, last = (
+            names if len(names) <= EXAMPLES else [*names[:EXAMPLES], f"{len(names) - EXAMPLES:,} more"]
+        )
+        yield f"{', '.join(first)} and {last}: {reason}" if first else f"{last}: {reason}"
+
+
+def skip_warnings(skipped: Iterable[Skipped]) -> Iterator[str]:
+    """Yield one warning for each reason why scenes were left out, but by the user's options."""
+    told = [one for one in skipped if one.name and not one.quiet]
+    for kind in dict.fromkeys(one.kind for one in told):
+        lines = list(lines_by_reason((one.name or "", one.reason) for one in told if one.kind == kind))
+        yield from lines[:EXAMPLES]
+        if len(lines) > EXAMPLES:
+            yield f"{len(lines) - EXAMPLES:,} more reasons like these; --json lists all that was left out"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Single bands of a scene that become one VRT beside them.
+
+    Attributes:
+        scene: the VRT, which need not exist yet.
+        bands: the raster of each part of the spectrum.
+    """
+
+    scene: Scene
+    bands: Mapping[str, Scene]
 
 
 @dataclass(frozen=True)
 class Catalog:
-    """Pairs, and what became of everything else.
+    """Pairs, and what was left out.
 
     Attributes:
-        source: what they come from, in words.
-        rows: in order of site and date.
-        scenes: how many scenes were found, those that were left out included.
+        source: where they come from, in words.
+        rows: the pairs, by site and date.
+        scenes: number of scenes found, skipped ones included.
         skipped: what is not in ``rows``.
+        chosen: which rasters of deliveries were taken and why, a line for each kind of choice.
+        stacks: VRTs that have to be written before the table is used.
     """
 
     source: str
@@ -67,9 +126,11 @@ class Catalog:
     scenes: int
     skipped: Sequence[Skipped] = ()
     warnings: Sequence[str] = ()
+    chosen: Sequence[str] = ()
+    stacks: Sequence[Stack] = ()
 
     def left_out(self) -> dict[str, int]:
-        """Return how many are not in the table, by kind, the most frequent first."""
+        """Return the number of skipped scenes and pairs by kind, the most frequent first."""
         return dict(Counter(skipped.kind for skipped in self.skipped).most_common())
 
     def left_out_words(self) -> str:
@@ -80,47 +141,43 @@ class Catalog:
         """Make sure that there is a pair.
 
         Raises:
-            NoPairs: there is none; the message counts what became of the scenes.
+            NoPairs: there is none; the message counts why scenes were left out.
         """
         if not self.rows:
             words = self.left_out_words()
             raise NoPairs(
                 f"{self.source}: no pair in its {self.scenes:,} scenes{f' ({words})' if words else ''}; "
-                "docs/pairs.md says what makes a pair"
+                "docs/archive.md describes what makes a pair"
             )
 
 
 def choose(scenes: Iterable[Scene], options: CatalogOptions) -> tuple[list[Scene], list[Skipped], list[str]]:
-    """Return the scenes that the options allow, those they do not, and warnings."""
+    """Return the scenes within the dates and clouds of the options, the skipped scenes, and warnings."""
     chosen, skipped, unknown = [], [], 0
     for scene in scenes:
         if not within(scene.date, options.first_date, options.last_date):
-            skipped.append(Skipped("outside the dates", None))
+            skipped.append(Skipped("outside the dates"))
         elif options.max_cloud is not None and scene.cloud is not None and scene.cloud > options.max_cloud:
-            skipped.append(Skipped(f"more than {options.max_cloud:g} percent of clouds", None))
+            skipped.append(Skipped(f"more than {options.max_cloud:g} percent of clouds"))
         else:
             chosen.append(scene)
             unknown += scene.cloud is None
     warnings = []
     if options.max_cloud is not None and unknown:
-        warnings.append(
-            f"nothing says how cloudy {unknown} of the {len(chosen)} scenes are; they were taken all the same"
-        )
+        warnings.append(f"{unknown} of the {len(chosen)} chosen scenes have no cloud cover; they are used")
     return chosen, skipped, warnings
 
 
-def named_rows(drafts: Sequence[Draft]) -> list[PairRow]:
-    """Return the rows of ``drafts``, each with a name of its own.
+def named_rows(pairs: Sequence[UnnamedPair]) -> list[PairRow]:
+    """Return the rows of ``pairs``, each with a unique name.
 
     Raises:
-        PairTableInvalid: two of them cannot be told apart.
+        PairTableInvalid: two of them are the same but for signatures.
     """
-    names = made_ids(drafts)
-    first: dict[str, Draft] = {}
-    for name, draft in zip(names, drafts, strict=True):
-        if first.setdefault(name.lower(), draft) is not draft:
-            scenes = f"{public_path(draft.row.before)} and {public_path(draft.row.after)}"
-            raise PairTableInvalid(
-                f"{scenes}: there are two such pairs, alike in all but signatures; keep one"
-            )
-    return [replace(draft.row, pair=name) for draft, name in zip(drafts, names, strict=True)]
+    names = made_ids(pairs)
+    first: dict[str, UnnamedPair] = {}
+    for name, pair in zip(names, pairs, strict=True):
+        if first.setdefault(name.lower(), pair) is not pair:
+            scenes = f"{public_path(pair.row.before)} and {public_path(pair.row.after)}"
+            raise PairTableInvalid(f"{scenes}: this pair is there twice, with other signatures; keep one")
+    return [replace(pair.row, pair=name) for pair, name in zip(pairs, names, strict=True)]

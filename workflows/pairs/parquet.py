@@ -1,13 +1,16 @@
-"""Tables of pairs as (Geo)Parquet: texts and numbers in columns, footprints as the geometry."""
+"""Tables of pairs as (Geo)Parquet, and footprints as text: WKT cells in CSV and Parquet."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rscc.files import parsed_json
+from tiling import checked_crs
 from workflows.errors import PairTableInvalid
 from workflows.pairs.rows import COLUMNS, RawTable
 
@@ -15,45 +18,84 @@ if TYPE_CHECKING:
     from shapely.geometry import MultiPolygon, Polygon
 
 
+Row = tuple[str, Mapping[str, str]]
+"""Place in the file, and texts by column."""
+MAX_CHARACTERS = 2**29
+"""Of all cells of a file, but its geometries."""
+_AT_ONCE = 1000
 _CLOUDS = ("cloud_before", "cloud_after")
+_POLYGON_TYPES = (3, 6)  # of shapely: Polygon, MultiPolygon
+_REMEDY = "correct it or leave it empty"
 
 
-def read_parquet(path: Path) -> RawTable:
+def read_parquet(path: Path, most: int) -> RawTable:
     """Read a Parquet file with or without geometry, in any reference system.
 
     Raises:
-        PairTableInvalid: it is none, or has a column twice.
+        PairTableInvalid: it is damaged, has a column twice, or more rows than ``most``.
+        MemoryError: see :func:`workflows.bounded.bounded_memory`.
     """
     import pyarrow.parquet
 
     try:
-        schema = pyarrow.parquet.read_schema(path)
-        shapes, geometry = _shapes(path) if b"geo" in (schema.metadata or {}) else (None, None)
+        metadata = pyarrow.parquet.read_metadata(path)
+        if metadata.num_rows > most:
+            raise PairTableInvalid(f"{path}: more than {most:,} rows; split it")
+        schema = metadata.schema.to_arrow_schema()
+        geo = (schema.metadata or {}).get(b"geo")
+        shapes, geometry = (None, None) if geo is None else _shapes(path, geo)
         read = [name for name in schema.names if name not in (geometry, "bbox")]
         names = {name.lower(): name for name in read}
         twice = [name for name in COLUMNS if sum(one.lower() == name for one in read) > 1]
         if twice:
-            raise PairTableInvalid(f"{path}: it has two columns {', '.join(twice)}; keep one")
-        # Without a geometry, a table that was CSV has the outlines as text.
+            raise PairTableInvalid(f"{path}: two columns are named {', '.join(twice)}; keep one")
+        # A table converted from CSV has no geometry, but footprints as text.
         as_text = shapes is None and "footprint" in names and _is_text(schema.field(names["footprint"]).type)
         known = [name for name in COLUMNS if name in names and (name != "footprint" or as_text)]
-        table = pyarrow.parquet.read_table(path, columns=[names[name] for name in known])
-        # Texts that are none, and dates beyond all years, come to light here.
-        columns = {name: table.column(names[name]).to_pylist() for name in known}
-    except PairTableInvalid:
+        # Invalid UTF-8, and dates beyond year 9999, raise here.
+        rows = list(_rows(path, {names[name]: name for name in known}))
+    except (PairTableInvalid, MemoryError):
         raise
-    except Exception as error:  # whatever a damaged file brings the libraries to say
-        raise PairTableInvalid(f"{path}: this is no sound Parquet file; write it again") from error
-    rows = [
-        (f"row {number}", {name: _text(columns[name][number - 1]) for name in known})
-        for number in range(1, table.num_rows + 1)
-    ]
-    return RawTable(
-        list(names),
-        rows,
-        from_wkt(path, rows) if shapes is None else shapes,
-        "footprint" in names and not as_text,
-    )
+    except Exception as error:  # a damaged file can raise any error of the libraries
+        raise PairTableInvalid(f"{path}: damaged, or no Parquet file; write it again") from error
+    return RawTable(list(names), rows, from_wkt(path, rows) if shapes is None else shapes)
+
+
+def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[Row]:
+    """Yield the rows of a file, their texts by ``columns``, ours by theirs.
+
+    Raises:
+        PairTableInvalid: it holds too much: a few bytes can stand for a long text in every row.
+    """
+    import pyarrow.parquet
+
+    left, number = MAX_CHARACTERS, 0
+    with pyarrow.parquet.ParquetFile(path, read_dictionary=list(columns)) as file:
+        for batch in file.iter_batches(_AT_ONCE, columns=list(columns)):
+            for row in range(batch.num_rows):
+                number += 1
+                texts = {columns[name]: _text(batch[name][row].as_py()) for name in batch.schema.names}
+                left -= sum(map(len, texts.values()))
+                if left < 0:
+                    raise PairTableInvalid(f"{path}: row {number}: the texts are too long; split it")
+                yield f"row {number}", texts
+
+
+def parquet_bytes(records: Sequence[Mapping[str, Any]], footprints: Sequence[Any]) -> bytes:
+    """Return a GeoParquet 1.1 file of ``records``, all columns but the footprint, and their footprints."""
+    import geopandas
+    import pandas
+
+    columns = {
+        name: pandas.array(
+            [record[name] for record in records], dtype="Float64" if name in _CLOUDS else "string"
+        )
+        for name in (records[0] if records else COLUMNS[:-1])
+    }
+    frame = geopandas.GeoDataFrame(columns, geometry=list(footprints), crs="EPSG:4326")
+    file = io.BytesIO()
+    frame.to_parquet(file, index=False, schema_version="1.1.0", write_covering_bbox=True)
+    return file.getvalue()
 
 
 def _is_text(kind: Any) -> bool:
@@ -62,32 +104,23 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind))
 
 
-def parquet_bytes(records: Sequence[Mapping[str, Any]], footprints: Sequence[Any]) -> bytes:
-    """Return a GeoParquet 1.1 file of ``records`` (the columns but the footprint) and their footprints."""
-    import geopandas
-    import pandas
+def _shapes(path: Path, geo: bytes) -> tuple[list[Any], str]:
+    """Return the geometry of each row in degrees of WGS84, and the name of its column.
 
-    columns = {
-        name: pandas.array(
-            [record[name] for record in records], dtype="Float64" if name in _CLOUDS else "string"
-        )
-        for name in COLUMNS[:-1]
-    }
-    frame = geopandas.GeoDataFrame(columns, geometry=list(footprints), crs="EPSG:4326")
-    file = io.BytesIO()
-    frame.to_parquet(file, index=False, schema_version="1.1.0", write_covering_bbox=True)
-    return file.getvalue()
-
-
-def _shapes(path: Path) -> tuple[list[Any], str]:
-    """Return the geometry of each row in degrees of WGS84, and the name of its column."""
+    Raises:
+        UnsafeReference: its CRS, in the metadata ``geo`` of GeoParquet, names a file.
+    """
     import geopandas
 
-    frame = geopandas.read_parquet(path)
-    shapes = frame.geometry
+    facts = parsed_json(geo)
+    column = facts["primary_column"]
+    crs = facts["columns"][column].get("crs")
+    if crs is not None:
+        checked_crs(crs if isinstance(crs, str) else json.dumps(crs), str(path))
+    shapes = geopandas.read_parquet(path, columns=[column]).geometry
     if shapes.crs is not None and not shapes.crs.equals("EPSG:4326", ignore_axis_order=True):
         shapes = shapes.to_crs("EPSG:4326")
-    return list(shapes), frame.geometry.name
+    return list(shapes), column
 
 
 def _text(value: Any) -> str:
@@ -98,17 +131,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-# Where a row is, and its texts by column.
-Row = tuple[str, Mapping[str, str]]
-_POLYGONS = (3, 6)  # and of several parts
-_REMEDY = "correct it or leave it empty"
-
-
 def from_wkt(path: Path, rows: Sequence[Row]) -> Sequence[Any]:
-    """Return the geometry that each row of the table ``path`` has as text.
+    """Return the geometry in the WKT cell of each row of the table ``path``, None for an empty cell.
 
     Raises:
-        PairTableInvalid: a text is none.
+        PairTableInvalid: a cell is no WKT.
     """
     texts = [cells.get("footprint", "").strip() or None for _, cells in rows]
     if not any(texts):
@@ -116,19 +143,21 @@ def from_wkt(path: Path, rows: Sequence[Row]) -> Sequence[Any]:
     import numpy as np
     import shapely
 
-    with np.errstate(all="ignore"):  # corners nowhere are refused where shapes are made flat
+    with np.errstate(all="ignore"):  # infinite corners are refused by flat_polygons
         shapes = shapely.from_wkt(texts, on_invalid="ignore")
-    for (where, _), text, shape in zip(rows, texts, shapes, strict=True):
+    for (place, _), text, shape in zip(rows, texts, shapes, strict=True):
         if text is not None and shape is None:
-            raise PairTableInvalid(f"{path}: {where}: the footprint is no polygon in WKT; {_REMEDY}")
+            raise PairTableInvalid(f"{path}: {place}: the footprint is no polygon in WKT; {_REMEDY}")
     return list(shapes)
 
 
-def flat(path: Path, rows: Sequence[Row], shapes: Sequence[Any]) -> list[Polygon | MultiPolygon | None]:
+def flat_polygons(
+    path: Path, rows: Sequence[Row], shapes: Sequence[Any]
+) -> list[Polygon | MultiPolygon | None]:
     """Return the geometries without heights; None for an empty one.
 
     Raises:
-        PairTableInvalid: one is no polygon, or has a corner that is no number.
+        PairTableInvalid: one is no polygon, or has an infinite corner.
     """
     if all(shape is None for shape in shapes):
         return [None] * len(rows)
@@ -137,22 +166,22 @@ def flat(path: Path, rows: Sequence[Row], shapes: Sequence[Any]) -> list[Polygon
 
     flattened = shapely.force_2d(np.array(shapes, dtype=object))
     corners, owners = shapely.get_coordinates(flattened, return_index=True)  # (n, 2), (n,)
-    endless = set(owners[~np.isfinite(corners).all(1)].tolist())
-    for number, ((where, _), shape) in enumerate(zip(rows, flattened, strict=True)):
-        if shape is not None and shapely.get_type_id(shape) not in _POLYGONS:
+    infinite = set(owners[~np.isfinite(corners).all(1)].tolist())
+    for number, ((place, _), shape) in enumerate(zip(rows, flattened, strict=True)):
+        if shape is not None and shapely.get_type_id(shape) not in _POLYGON_TYPES:
             raise PairTableInvalid(
-                f"{path}: {where}: the footprint is a {shape.geom_type}, not a polygon; {_REMEDY}"
+                f"{path}: {place}: the footprint is a {shape.geom_type}, not a polygon; {_REMEDY}"
             )
-        if number in endless:
+        if number in infinite:
             raise PairTableInvalid(
-                f"{path}: {where}: the footprint has a corner that is nowhere on Earth; check its reference "
-                f"system, or {_REMEDY}"
+                f"{path}: {place}: the footprint has an infinite corner; check its reference system, or "
+                f"{_REMEDY}"
             )
     return [None if shape is None or shape.is_empty else shape for shape in flattened]
 
 
-def to_wkt(shapes: Sequence[Any]) -> list[tuple[str]]:
-    """Return the cell of each geometry, empty where there is none."""
+def to_wkt(shapes: Sequence[Any]) -> list[str]:
+    """Return the cell of each geometry, empty for None."""
     import shapely
 
-    return [(text or "",) for text in shapely.to_wkt(shapes, rounding_precision=6)]
+    return [text or "" for text in shapely.to_wkt(shapes, rounding_precision=6)]

@@ -1,8 +1,8 @@
-"""The rows of a table of pairs, before and after they are checked."""
+"""Rows of a table of pairs, before and after they are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +15,15 @@ class PairRow:
     """One pair of scenes.
 
     Attributes:
-        pair: its name, which is that of its folder in the archive: 1 to 100 of ``A-Z a-z 0-9 . _ -`` with no
-            dot in front, in one table unique without regard to case.
-        before, after: the scenes: absolute paths, or addresses as :func:`tiling.location.locate` takes them.
-        date_before, date_after: ISO dates (year, month or day); None leaves them to tags and file names.
+        pair: name of the pair and of its folder in the archive: 1 to 100 of ``A-Z a-z 0-9 . _ -`` without a
+            leading dot, unique in its table regardless of case.
+        before, after: the scenes: absolute paths, or addresses that :func:`tiling.location.locate` accepts.
+        date_before, date_after: ISO dates (year, month or day); None: from tags or file names.
         site: the place that the pair belongs to.
         cloud_before, cloud_after: cloud cover in percent.
-        footprint: the common ground in degrees of WGS84, cut where it crosses 180 degrees.
+        changes: file with changes that are described instead of searched, an absolute path, perhaps with
+            ``|layername=LAYER`` behind it.
+        footprint: the common ground in degrees of WGS84, cut at 180 degrees.
     """
 
     pair: str
@@ -32,26 +34,36 @@ class PairRow:
     site: str | None = None
     cloud_before: float | None = None
     cloud_after: float | None = None
+    changes: str | None = None
     footprint: Polygon | MultiPolygon | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(PairRow))
 
 
+def columns_of(rows: Iterable[PairRow]) -> list[str]:
+    """Return the columns of a table; of those that few tables have the ones that hold a value."""
+    needed = {name for row in rows for name in _SELDOM if getattr(row, name) is not None}
+    return [name for name in COLUMNS if name not in _SELDOM or name in needed]
+
+
+_SELDOM = ("changes", "footprint")
+
+
 @dataclass(frozen=True)
-class Draft:
-    """A pair without a name.
+class UnnamedPair:
+    """A pair before it gets its name.
 
     Attributes:
-        row: the pair.
-        before, after: what its scenes are called, without secrets.
-        places: the scenes as the pair is known by, when not as ``row`` has them; only a hash is ever shown.
+        row: the pair, ``pair`` empty.
+        before, after: names of its scenes, without secrets.
+        addresses: the scenes as written in a table, if other than in ``row``; only their hash is shown.
     """
 
     row: PairRow
     before: str
     after: str
-    places: tuple[str, str] | None = None
+    addresses: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,12 +72,10 @@ class RawTable:
 
     Attributes:
         columns: names of all columns of the file.
-        rows: (where the row is, such as "line 7"; text by known column, absent or empty where there is none).
-        footprints: of each row, geometries of any kind.
-        outlines_unused: whether there is a column ``footprint`` that is not where they are from.
+        rows: (place in the file, such as "line 7"; texts by known column, missing or empty without a value).
+        footprints: geometry of each row, of any kind, or None.
     """
 
     columns: Sequence[str]
     rows: Sequence[tuple[str, Mapping[str, str]]]
     footprints: Sequence[Any]
-    outlines_unused: bool = False

@@ -1,4 +1,4 @@
-"""Pairs from STAC: items become scenes by their geometry, date, clouds and one of their assets."""
+"""Pairs from STAC: items become scenes by their geometry, date, cloud cover and one of their assets."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from workflows.addresses import public_path
 from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, named_rows
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.rules import pair_up
-from workflows.pairs.stac_client import StacItem, StacUnreadable, resolved, stac_items
-from workflows.progress import Progress, tell
+from workflows.pairs.stac_documents import StacUnreadable, resolved
+from workflows.pairs.stac_items import StacItem, stac_items
+from workflows.progress import Progress, report_progress
 from workflows.report.geojson import box_across, joined, polygons_in
 
-# What is raised where something is missing or of a wrong type in a stranger's item.
-_ODD = (
+# Raised for missing members, or members of a wrong type, in an untrusted item.
+_INVALID_ITEM = (
     pystac.STACError,
     pystac.STACTypeError,
     ValueError,
@@ -37,70 +38,84 @@ class _Unusable(Exception):
     """An item that is no scene; ``kind`` and message as those of :class:`workflows.pairs.catalog.Skipped`."""
 
     def __init__(self, kind: str, line: str):
-        super().__init__(_written(line))
+        super().__init__(_encodable(line))
         self.kind = kind
 
 
 def stac_catalog(source: str, options: CatalogOptions, progress: Progress | None = None) -> Catalog:
-    """Pair the items of a STAC source unopened; a place is called by ``grid:code``, else by the collection.
+    """Pair the items of a STAC source without opening scenes; sites are ``grid:code`` or the collection.
 
     Raises:
-        CatalogInvalid, CatalogUnreachable, ModuleNotFoundError: see
-            :func:`workflows.pairs.stac_client.stac_items`.
+        CatalogInvalid, CatalogUnreachable: see :func:`workflows.pairs.stac_items.stac_items`.
+    """
+    scenes, skipped, count = stac_scenes(source, options, progress)
+    chosen, excluded, warnings = choose(scenes, options)
+    pairs, unpaired = pair_up(chosen, options, label_places=True)
+    return Catalog(
+        f"STAC {public_path(source)}", named_rows(pairs), count, [*skipped, *excluded, *unpaired], warnings
+    )
+
+
+def stac_scenes(
+    source: str, options: CatalogOptions, progress: Progress | None = None
+) -> tuple[list[Scene], list[Skipped], int]:
+    """Return the scenes of a STAC source, what was left out, and the number of items.
+
+    Raises:
+        CatalogInvalid, CatalogUnreachable: see :func:`workflows.pairs.stac_items.stac_items`.
     """
     scenes: list[Scene] = []
     skipped: list[Skipped] = []
     count = 0
     for count, found in enumerate(stac_items(source, options), start=1):
-        tell(progress, "items", count, count)
+        report_progress(progress, "items", count, count)
         try:
             if isinstance(found.content, StacUnreadable):
                 raise _Unusable("unreadable", f"{found.content} (left out)")
             scene = _scene_of(found.content, found, options)
             if scene is None:
-                skipped.append(Skipped("outside the box or collections", None))
+                skipped.append(Skipped("outside the box or collections"))
             else:
                 scenes.append(scene)
         except _Unusable as error:
-            skipped.append(Skipped(error.kind, str(error)))
-    chosen, excluded, warnings = choose(scenes, options)
-    drafts, unpaired = pair_up(chosen, options, label_places=True)
-    return Catalog(
-        f"STAC {public_path(source)}", named_rows(drafts), count, [*skipped, *excluded, *unpaired], warnings
-    )
+            name, _, reason = str(error).partition(": ")
+            skipped.append(Skipped(error.kind, name, reason))
+    return scenes, skipped, count
 
 
-def _written(text: object) -> str:
-    """Return a text of a stranger as it can be written: JSON may have halves of characters."""
+def _encodable(text: object) -> str:
+    """Return a text without the lone surrogates that JSON may contain."""
     return str(text).encode("utf-8", "replace").decode()
 
 
 def _scene_of(document: Mapping[str, Any], found: StacItem, options: CatalogOptions) -> Scene | None:
-    """Return the scene of an item, None for one that is not asked for."""
+    """Return the scene of an item, None outside the box or collections of the options."""
     name = document.get("id") or public_path(found.base)
     try:
         item = pystac.Item.from_dict(dict(document), preserve_dict=False)
-        item.id = _written(item.id)
-        return _scene(item, found, options.assets) if _asked_for(item, options) else None
-    except _ODD as error:
-        raise _Unusable("no STAC item", f"{name}: left out, this is no valid STAC item") from error
+        item.id = _encodable(item.id)
+        return _scene(item, found, options.assets) if _is_requested(item, options) else None
+    except _INVALID_ITEM as error:
+        raise _Unusable("no STAC item", f"{name}: left out, not a valid STAC item") from error
 
 
-def _asked_for(item: pystac.Item, options: CatalogOptions) -> bool:
+def _is_requested(item: pystac.Item, options: CatalogOptions) -> bool:
     if options.collections and item.collection_id not in options.collections:
         return False
-    return options.bounds is None or bool(_ground(item).intersects(box_across(*options.bounds)))
+    return options.bounds is None or bool(_footprint(item).intersects(box_across(*options.bounds)))
 
 
-def _ground(item: pystac.Item) -> Polygon | MultiPolygon:
+def _footprint(item: pystac.Item) -> Polygon | MultiPolygon:
     try:
-        ground = shapely.make_valid(shapely.force_2d(shape(item.geometry or {})))
-        finite = np.isfinite(shapely.get_coordinates(ground)).all()
-    except (shapely.errors.ShapelyError, *_ODD):
-        ground, finite = None, False
+        with np.errstate(all="ignore"):  # corners may be infinite
+            ground = shapely.make_valid(shapely.force_2d(shape(item.geometry or {})))
+        # Beyond 180 degrees where it crosses that line.
+        is_in_degrees = (np.abs(shapely.get_coordinates(ground)) <= 360).all()
+    except (shapely.errors.ShapelyError, *_INVALID_ITEM):
+        ground, is_in_degrees = None, False
     parts = polygons_in(ground)
-    if not parts or not finite:
-        raise _Unusable("without a geometry", f"{item.id}: left out, it has no polygon that says where it is")
+    if not parts or not is_in_degrees:
+        raise _Unusable("without a geometry", f"{item.id}: left out, it has no polygon in degrees")
     return joined(parts)
 
 
@@ -112,16 +127,16 @@ def _scene(item: pystac.Item, found: StacItem, assets: Sequence[str]) -> Scene:
     site = item.properties.get("grid:code") or item.collection_id
     return Scene(
         name=item.id,
-        location=_location(item, _chosen(item, assets), found),
-        site=_written(site) if site else None,
+        location=_location(item, _asset(item, assets), found),
+        site=_encodable(site) if site else None,
         date=date.date().isoformat(),
         cloud=float(clouds) if isinstance(clouds, int | float) and 0 <= clouds <= 100 else None,
-        footprint=_ground(item),
+        footprint=_footprint(item),
     )
 
 
-def _chosen(item: pystac.Item, assets: Sequence[str]) -> pystac.Asset:
-    """Return the asset that is asked for, else the one to look at, else the only one with data."""
+def _asset(item: pystac.Item, assets: Sequence[str]) -> pystac.Asset:
+    """Return the first of ``assets`` by name or role; by default ``visual``, else the only one with data."""
     for name in assets or ("visual",):
         if name in item.assets:
             return item.assets[name]
@@ -131,33 +146,33 @@ def _chosen(item: pystac.Item, assets: Sequence[str]) -> pystac.Asset:
     data = {name: asset for name, asset in item.assets.items() if _has_data(asset)}
     if not assets and len(data) == 1:
         return next(iter(data.values()))
-    missing = " or ".join(assets) if assets else "'visual' and not exactly one with data"
+    missing = " or ".join(assets) if assets else "'visual', and not exactly one with data"
     names = ", ".join(data or item.assets) or "it has none"
     raise _Unusable(
-        "without the asset", f"{item.id}: left out, it has no asset {missing}; choose with --asset: {names}"
+        "without the asset", f"{item.id}: left out, no asset {missing}; choose with --asset: {names}"
     )
 
 
 def _has_data(asset: pystac.Asset) -> bool:
     roles = set(asset.roles or [])
     kind = asset.media_type or ""
-    raster = kind.startswith("image/") or public_path(asset.href).lower().endswith(_RASTERS)
-    return "data" in roles or (not roles and raster)
+    is_raster = kind.startswith("image/") or public_path(asset.href).lower().endswith(_RASTERS)
+    return "data" in roles or (not roles and is_raster)
 
 
 def _location(item: pystac.Item, asset: pystac.Asset, found: StacItem) -> str:
-    """Return where the raster of an asset is; what a server says never leads to a file of this machine."""
+    """Return the path or address of an asset; an item from a server must not name a local file."""
     try:
-        # A table of pairs has no spaces around a name.
+        # A table of pairs strips spaces around a name.
         href = resolved(asset.href.strip(), found.base)
         location = locate(href)
     except (TilingError, StacUnreadable) as error:
         raise _Unusable("unreadable", f"{item.id}: {error} (left out)") from error
-    if "\0" in href or _written(href) != href:
-        raise _Unusable("unreadable", f"{item.id}: left out, its asset has an address that is no text")
+    if "\0" in href or _encodable(href) != href:
+        raise _Unusable("unreadable", f"{item.id}: left out, the address of its asset is not valid text")
     if location.local is not None:
         if found.remote:
-            raise _Unusable("unreadable", f"{item.id}: left out, it names a file of this machine")
+            raise _Unusable("unreadable", f"{item.id}: left out, a server's item must not name a local file")
         if not os.path.exists(location.local):
             raise _Unusable("unreadable", f"{item.id}: left out, there is no {href}")
     return href

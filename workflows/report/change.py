@@ -1,74 +1,81 @@
-"""One change of a report: what is known of it, and how it is written down."""
+"""One change of a report: its attributes, and how they are written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from functools import cache
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
-SCHEMA_VERSION = "1.4"
-"""Of the attributes and of the run record, as ``docs/report.schema.json`` has them.
+SCHEMA_VERSION = "2.1"
+"""Version of the attributes and of the run record in ``docs/report.schema.json``.
 
-The first number rises when one goes away or means something else, the second when one is new.
+The first number rises when one is removed or changes its meaning, the second when one is added.
 """
 VERDICTS = CONFIRMED, WRONG_PLACE, WRONG_WORDS = ("confirmed", "wrong place", "wrong words")
-"""What a person says of a change."""
-LISTS = ("alternatives", "came", "gone", "before_cover")
-"""Attributes that are lists of texts."""
-FLAGS = ("changed_at_least", "caption_confident")
-"""Attributes that are true or false."""
-# No number of a report is larger, and no format takes larger whole ones.
+"""Verdicts of a reviewer."""
+GIVEN = "given"
+"""``outline_of`` of a change whose outline a user gave."""
+SEEN = 0.5
+"""Share of a given outline seen as changed from which it is the outline of what changed."""
+# The largest number of a report; formats store no larger whole number exactly.
 _LARGEST = 2.0**53
-_TEXTS = tuple[str, ...]
 Chips = Mapping[int, tuple[bytes, bytes]]
 """Small pictures of changes before and after, JPEG, by the ids of the changes."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change and the words for it; the attributes but ``geometry`` are the fields of the report.
+    """One change and its sentence; all attributes but ``geometry`` are fields of the report.
 
-    A change is what a person calls one: a house, an estate of many outlines. What is not known is None or
-    empty.
+    A change is what a person calls one: a house, an estate of many outlines. An unknown attribute is None
+    or empty.
 
     Attributes:
         geometry: its outlines in WGS84 longitude and latitude, degrees; cut in parts where they cross 180
             degrees.
         id: 1..n, counted from north to south and from west to east.
-        caption: the sentence, lower case.
+        caption: the sentence.
         alternatives: other sentences, best first.
-        score: how sure the model is of the words, 0..1.
+        score: probability that the sentence is right, 0..1.
         change_probability: mean probability of change inside the outlines, 0..1.
         area_m2: geodesic area of all outlines in square metres.
         date_before, date_after: ISO dates as precise as known (day, month or year); None when unknown.
         before, after: file names of the scenes.
-        model, model_version: what found and described it.
-        outline_of: ``road`` or ``clearing`` where the outlines are of one away from other changes, else
-            ``change``.
-        count: number of objects: outlines, of which those of buildings that touch are parted.
-        count_sure: how many of these objects are sure; None of roads, clearings and captions that are made of
-            no facts about objects.
+        model, model_version: of the model that found and described it.
+        label: what it is in a few words; None where no class is known.
+        outline_of: ``road`` or ``clearing`` of one that lies away from other changes, ``given`` of one that a
+            user gave, else ``change``.
+        count: number of objects: outlines, with buildings that touch counted one by one.
+        count_sure: number of sure objects; None of roads, clearings and captions without facts on objects.
         direction: ``appeared``, ``disappeared`` or ``replaced``.
         came, gone: object classes that appeared and that are gone.
         before_cover: what covered the ground before.
         largest_m2, median_m2: area of the largest and of the median object in square metres.
-        changed_m2: square metres that are measured to have changed as the caption says, of a change of land
-            cover; None for others.
-        changed_back_m2: the same of what changed the other way, where the caption tells of both.
-        changed_at_least: whether it may be notably more than these.
-        place: compass words of where it lies in the ground that was searched; None where it lies all over.
+        changed_m2: square metres that changed as the caption says, for land cover; None for others.
+        changed_back_m2: square metres that changed the other way, where the caption says both.
+        changed_at_least: whether the changed area may be notably larger.
+        place: compass words for where it lies in the searched ground; None where it lies all over.
         arrangement: ``alone`` (one object), ``in rows`` or ``scattered``.
-        caption_confident: whether the words are sure enough to be said.
-        review_status: what a person said of it: ``confirmed``, ``wrong place`` or ``wrong words``.
-        reviewer: who said so.
-        reviewer_caption: the right words, where those of the report are wrong.
-        reviewer_note: what else there is to say.
+        cut_by_edge: whether it touches the edge of the data or of the search, and may go on beyond it.
+        caption_confident: whether the sentence is sure enough.
+        may_be_destroyed: whether buildings are gone where the ground is not clear after.
+        familiarity: how like the training data the ground is, 0..1; None where the model has no measure.
+        context: areas of context layers that it overlaps: layer, id, name, share.
+        source_id: its id in the layer of changes that a user gave; None of what was found.
+        supported: share of a given outline, 0..1, that the model itself sees as changed; None of what was
+            found, and where it is not judged.
+        not_judged: why there are no facts of a given outline, such as ``cloud`` or ``outside the scenes``.
+        review_status: the verdict: ``confirmed``, ``wrong place`` or ``wrong words``.
+        reviewer: name of the reviewer.
+        reviewer_caption: the right sentence, where that of the report is wrong.
+        reviewer_note: remark of the reviewer.
+        reviewed_at: when the verdict was given, ISO, UTC; None where it was typed in a GIS.
+        attributes: the other columns of a given outline, which are written beside these.
     """
 
     geometry: Polygon | MultiPolygon
@@ -84,6 +91,7 @@ class Change:
     after: str
     model: str
     model_version: str
+    label: str | None = None
     outline_of: str = "change"
     count: int = 1
     count_sure: int | None = None
@@ -98,19 +106,40 @@ class Change:
     changed_at_least: bool = False
     place: str | None = None
     arrangement: str | None = None
+    cut_by_edge: bool = False
     caption_confident: bool = True
+    may_be_destroyed: bool = False
+    familiarity: float | None = None
+    context: tuple[str, ...] = ()
+    source_id: str | None = None
+    supported: float | None = None
+    not_judged: str | None = None
     review_status: str | None = None
     reviewer: str | None = None
     reviewer_caption: str | None = None
     reviewer_note: str | None = None
+    reviewed_at: str | None = None
+    attributes: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
     def properties(self) -> dict[str, Any]:
         """Return the fields as plain values: probabilities with 4 decimals, areas with 2, tuples as lists."""
-        return {name: _plain(getattr(self, name), 2 if name.endswith("_m2") else 4) for name in PROPERTIES}
+        own = {name: _plain(getattr(self, name), 2 if name.endswith("_m2") else 4) for name in PROPERTIES}
+        return {**own, **self.attributes}
 
 
-PROPERTIES = [each.name for each in fields(Change) if each.name != "geometry"]
-"""The attributes of the report, in their order: the fields of a change but its geometry."""
+_NO_PROPERTIES = ("geometry", "attributes")
+PROPERTIES = [each.name for each in fields(Change) if each.name not in _NO_PROPERTIES]
+"""The attributes of every report, in their order."""
+_HINTS = {name: hint for name, hint in get_type_hints(Change).items() if name not in _NO_PROPERTIES}
+KINDS: dict[str, type] = {
+    name: list if get_origin(hint) is tuple else next(iter({*(get_args(hint) or (hint,))} - {NoneType}))
+    for name, hint in _HINTS.items()
+}
+"""The JSON type of each attribute: ``str``, ``int``, ``float``, ``bool`` or ``list`` (of texts)."""
+OPTIONAL = {name for name, hint in _HINTS.items() if NoneType in get_args(hint)}
+"""Attributes that can be None."""
+LISTS = tuple(name for name, kind in KINDS.items() if kind is list)
+FLAGS = tuple(name for name, kind in KINDS.items() if kind is bool)
 # As JSON has them.
 _DEFAULTS = {
     each.name: list(each.default) if isinstance(each.default, tuple) else each.default
@@ -122,21 +151,19 @@ _DEFAULTS = {
 def id_of(feature: Any) -> int | None:
     """Return the id of a feature of a report; None where it has none."""
     properties = feature.get("properties") if isinstance(feature, dict) else None
-    # GDAL, and so QGIS, leaves out the attribute where it saves the same number as the id of the feature.
+    # GDAL and QGIS leave the attribute out where the feature has the same id.
     number = properties.get("id", feature.get("id")) if isinstance(properties, dict) else None
     return number if type(number) is int else None
 
 
 def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a feature of a report, all of them, as JSON has them.
-
-    One that it lacks, as a report of an earlier version may, has its default.
+    """Return all attributes of a feature of a report, as JSON; a missing optional one has its default.
 
     Raises:
-        KeyError: it lacks one that every report has.
+        KeyError: an attribute that every report has is missing.
     """
     own = {**_DEFAULTS, **feature["properties"], "id": id_of(feature)}
-    for name in LISTS:  # people empty a cell of a GIS, or type one text into it
+    for name in LISTS:  # people empty a cell in a GIS, or type a text into it
         cell = "" if own[name] is None else own[name]
         if isinstance(cell, str) and not cell.startswith("["):  # that would be a list, cut off
             own[name] = [cell.strip()] if cell.strip() else []
@@ -151,44 +178,46 @@ def _plain(value: Any, digits: int) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def columns_of(changes: Iterable[Change]) -> list[str]:
+    """Return the attributes of changes in their order: those of every report, then those that were given."""
+    return [*PROPERTIES, *dict.fromkeys(name for change in changes for name in change.attributes)]
+
+
+def given_columns(record: Any) -> list[str]:
+    """Return the attributes that given outlines have by a run record, which may come from anybody."""
+    given = record.get("given") if isinstance(record, Mapping) else None
+    names = given.get("columns") if isinstance(given, Mapping) else None
+    if not isinstance(names, list):
+        return []
+    return [name for name in dict.fromkeys(map(str, names)) if name and name not in PROPERTIES]
+
+
 def feature_of(change: Change) -> dict[str, Any]:
     """Return the GeoJSON feature of a change."""
     return {
         "type": "Feature",
         "id": change.id,
-        "geometry": geometry_member(rounded(change.geometry)),
+        "geometry": _member(change),
         "properties": change.properties(),
     }
 
 
-def fits(name: str, value: Any) -> bool:
-    """Return whether a value of JSON can be that of an attribute of a change, but its geometry."""
-    hint = _hints()[name]
-    if hint == _TEXTS:
+def _member(change: Change) -> dict[str, Any]:
+    if change.outline_of == GIVEN:
+        return geometry_member(change.geometry, exact=True)  # stays as it was given, to the last bit
+    return geometry_member(rounded(change.geometry))
+
+
+def is_valid(name: str, value: Any) -> bool:
+    """Return whether a JSON value is valid for an attribute of a change other than its geometry."""
+    kind = KINDS[name]
+    if kind is list:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    kinds = get_args(hint) or (hint,)
     if value is None:
-        return NoneType in kinds
+        return name in OPTIONAL
     if name == "review_status":
         return value in VERDICTS
     if type(value) is int or type(value) is float:
         # A comparison, since whole numbers of any length are JSON.
-        return (float in kinds or type(value) in kinds) and abs(value) < _LARGEST
-    return type(value) in kinds
-
-
-def number_types() -> dict[str, str]:
-    """Return the types of the columns of a table that are numbers or flags, whatever stands in them."""
-    types = {}
-    for name in PROPERTIES:
-        kinds = set(get_args(_hints()[name]) or (_hints()[name],))
-        if kinds == {bool}:
-            types[name] = "bool"
-        elif kinds & {int, float}:
-            types[name] = "int64" if kinds == {int} else "float64"  # which has NaN for None
-    return types
-
-
-@cache
-def _hints() -> dict[str, Any]:
-    return get_type_hints(Change)
+        return (kind is float or type(value) is kind) and abs(value) < _LARGEST
+    return type(value) is kind

@@ -1,6 +1,6 @@
-"""What people do to a report in a GIS: changes that they drew, reshaped or split are as they are now.
+"""Complete changes that people drew, reshaped or split in a GIS.
 
-A GIS saves an outline as it is drawn, with the numbers of another one beside it, or with none.
+A GIS saves a new outline without attributes, and a changed one with the old measurements beside it.
 """
 
 from __future__ import annotations
@@ -10,39 +10,38 @@ from typing import Any
 
 from shapely.geometry import MultiPolygon, Polygon
 
-from rscc.text.facts import SOMETHING
+from rscc.text.change_facts import SOMETHING
 from tiling import geodesic_area_m2
-from workflows.report.change import CONFIRMED, WRONG_WORDS, fits, id_of
+from workflows.report.change import CONFIRMED, WRONG_WORDS, id_of, is_valid
 from workflows.report.geojson import outlines_in, parts_of
 from workflows.report.record import scenes_in
 
 BY_HAND = "drawn by hand"
 """``model`` of a change that a person drew."""
-# What every change has that a run found, and none that a person drew: the names of its scenes.
+# Attributes that every change of a run has, and none that a person drew.
 _OF_RUN = ("before", "after")
-# An outline was reshaped if its area differs by more than this share and this many square metres from what is
-# said: corners are rounded, and a way to another reference system and back moves them by as much.
+# An outline was reshaped if its area differs from the attribute by more than this share and this many square
+# metres; rounding, and the transformation to another reference system and back, change it by less.
 _RESHAPED, _RESHAPED_M2 = 0.01, 0.5
-_UNKNOWN = ("count_sure", "largest_m2", "median_m2", "changed_m2", "changed_back_m2", "arrangement")
-"""What is not known of an outline that a person made."""
+_UNKNOWN = ("label", "count_sure", "largest_m2", "median_m2", "changed_m2", "changed_back_m2", "arrangement")
+"""Attributes that are not known of an outline that a person made."""
 
 
 def completed(features: Sequence[Any], record: Any) -> list[Any]:
-    """Return the features of a report, each with what is true of its outline.
+    """Return the features of a report with attributes that are true of their outlines.
 
-    A drawn change gets what every change has. It counts as confirmed, or, without a caption, as one in the
-    wrong words without the right ones. An outline that was reshaped or split is measured anew: its area and
-    the number of its parts. An id that is missing or there already, as in the pieces of a split change,
-    becomes the next that no change has, nor one had that somebody deleted.
+    A drawn change gets the attributes that every change has. It counts as confirmed, or without a caption as
+    one in the wrong words. The area and the number of parts of a reshaped or split outline are measured
+    again. An id that is missing or not unique, as after a split, becomes the next that was never used.
 
     Args:
         features: as they are in the file, which may come from anybody.
-        record: the run record, from there, too.
+        record: the run record in the same file.
     """
-    numbers = [number if fits("id", number := id_of(feature)) else None for feature in features]
-    last = max(found_first(record), *(number or 0 for number in numbers), 0)
+    numbers = [number if is_valid("id", number := id_of(feature)) else None for feature in features]
+    last = max(found_count(record), *(number or 0 for number in numbers), 0)
     taken: set[int] = set()
-    whole = []
+    result = []
     for feature, number in zip(features, numbers, strict=True):
         properties = feature.get("properties") if isinstance(feature, Mapping) else None
         if isinstance(properties, Mapping):
@@ -52,15 +51,15 @@ def completed(features: Sequence[Any], record: Any) -> list[Any]:
                 taken.add(number)
                 own = _attributes(properties, outlines_in(feature.get("geometry")), record)
                 feature = {**feature, "id": number, "properties": {**own, "id": number}}
-        whole.append(feature)
-    return whole
+        result.append(feature)
+    return result
 
 
-def found_first(record: Any) -> int:
-    """Return how many changes a run found, the highest id of its report; 0 where its record does not say."""
+def found_count(record: Any) -> int:
+    """Return the number of changes that the run found, its highest id; 0 where the record has none."""
     summary = record.get("summary") if isinstance(record, Mapping) else None
     number = summary.get("changes") if isinstance(summary, Mapping) else None
-    return number if isinstance(number, int) and fits("id", number) else 0
+    return number if isinstance(number, int) and is_valid("id", number) else 0
 
 
 def _is_drawn(properties: Mapping[str, Any]) -> bool:
@@ -70,30 +69,30 @@ def _is_drawn(properties: Mapping[str, Any]) -> bool:
 def _attributes(
     properties: Mapping[str, Any], outlines: Polygon | MultiPolygon | None, record: Any
 ) -> Mapping[str, Any]:
-    """Return the attributes of a change with these outlines; None is refused where outlines are read."""
+    """Return the attributes of a change; outlines that are None are refused by the reader."""
     area = 0.0 if outlines is None else geodesic_area_m2(outlines)
     measured = {"area_m2": round(area, 2), "count": 1 if outlines is None else len(parts_of(outlines))}
     if _is_drawn(properties):
         own = {"model": BY_HAND, "model_version": "", "area_m2": measured["area_m2"]}
-        return {**scenes_in(record), "alternatives": [], **measured, **_said(properties), **own}
+        return {**scenes_in(record), "alternatives": [], **measured, **_given(properties), **own}
     if outlines is not None and _is_reshaped(properties.get("area_m2"), area):
         return {**properties, **dict.fromkeys(_UNKNOWN), **measured}
     return properties
 
 
-def _said(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a person said of a drawn change, and how sure that is."""
-    said = {name: value for name, value in given.items() if value is not None}
-    caption = said.get("caption", "")
+def _given(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that a person filled in for a drawn change, and a score for its caption."""
+    given = {name: value for name, value in properties.items() if value is not None}
+    caption = given.get("caption", "")
     if isinstance(caption, str) and not caption.strip():
-        said["caption"] = SOMETHING
-        sure = {"score": 0.0, "caption_confident": False, "review_status": WRONG_WORDS}
+        given["caption"] = SOMETHING
+        defaults = {"score": 0.0, "caption_confident": False, "review_status": WRONG_WORDS}
     else:
-        sure = {"score": 1.0, "review_status": CONFIRMED}
-    return {"change_probability": 1.0, **sure, **said}
+        defaults = {"score": 1.0, "review_status": CONFIRMED}
+    return {"change_probability": 1.0, **defaults, **given}
 
 
-def _is_reshaped(told: Any, area: float) -> bool:
-    """Return whether an outline has another area than is told; what is damaged is refused elsewhere."""
-    known = type(told) in (int, float) and fits("area_m2", told)
-    return known and abs(area - told) > max(_RESHAPED * area, _RESHAPED_M2)
+def _is_reshaped(recorded: Any, area: float) -> bool:
+    """Return whether an outline has another area than its attribute; a damaged one is refused elsewhere."""
+    known = type(recorded) in (int, float) and is_valid("area_m2", recorded)
+    return known and abs(area - recorded) > max(_RESHAPED * area, _RESHAPED_M2)

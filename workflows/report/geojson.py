@@ -1,4 +1,4 @@
-"""GeoJSON geometries after RFC 7946: rounded rings that stay valid, right-hand rule, bounding boxes."""
+"""GeoJSON geometries by RFC 7946: rounded rings that stay valid, right-hand rule, bounding boxes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, box, shape
 from shapely.geometry.polygon import orient
@@ -27,22 +28,22 @@ def polygons_in(geometry: Any) -> list[Polygon]:
 
 
 def joined(polygons: list[Polygon]) -> Polygon | MultiPolygon:
-    """Return what :func:`parts_of` was given."""
+    """Return the geometry whose parts these are, the inverse of :func:`parts_of`."""
     return polygons[0] if len(polygons) == 1 else MultiPolygon(polygons)
 
 
 def outlines_in(member: Any) -> Polygon | MultiPolygon | None:
-    """Return the outlines of a GeoJSON geometry in degrees, valid; None for none, or off the earth.
+    """Return the valid outlines of a GeoJSON geometry in degrees; None without any, or outside the Earth.
 
-    It may come from anybody.
+    The geometry may come from anybody.
     """
     try:
-        geometry = shape(member)
-        west, south, east, north = geometry.bounds
-        on_earth = -180 <= west <= east <= 180 and -90 <= south <= north <= 90
-        parts = polygons_in(shapely.make_valid(geometry)) if on_earth else []
-    # Whatever a hostile file brings shapely to say.
-    except Exception:
+        with np.errstate(all="ignore"):  # corners may be infinite
+            geometry = shape(member)
+            west, south, east, north = geometry.bounds
+            on_earth = -180 <= west <= east <= 180 and -90 <= south <= north <= 90
+            parts = polygons_in(shapely.make_valid(geometry)) if on_earth else []
+    except Exception:  # shapely raises errors of many classes on a hostile geometry
         return None
     return joined(parts) if parts else None
 
@@ -55,15 +56,15 @@ def box_across(west: float, south: float, east: float, north: float) -> Polygon 
 
 
 def json_text(value: Any) -> str:
-    """Return JSON as reports have it: letters of every script as they are; a ValueError for NaN."""
+    """Return JSON with letters of every script unescaped; a ValueError for NaN."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def rounded(geometry: Polygon | MultiPolygon) -> Polygon | MultiPolygon:
     """Round to 7 decimals (about 1 cm) so that the result is valid and its outer rings run counter-clockwise.
 
-    Plain rounding of the vertices can make rings touch or cross themselves; here narrow places are closed or
-    split instead. A geometry smaller than the rounding becomes empty. What is rounded already stays as it is.
+    Plain rounding can make rings touch or cross themselves; here narrow places are closed or split instead.
+    A geometry smaller than the rounding becomes empty. A rounded geometry stays unchanged.
     """
     if not geometry.is_valid:
         geometry = shapely.make_valid(geometry)
@@ -73,9 +74,15 @@ def rounded(geometry: Polygon | MultiPolygon) -> Polygon | MultiPolygon:
     return joined([orient(part) for part in polygons_in(snapped)])
 
 
-def geometry_member(geometry: Polygon | MultiPolygon) -> dict[str, Any]:
-    """Return the ``geometry`` member of a feature; ``geometry`` is what :func:`rounded` returned."""
-    coordinates = [[_ring(ring.coords) for ring in (p.exterior, *p.interiors)] for p in parts_of(geometry)]
+def geometry_member(geometry: Polygon | MultiPolygon, *, exact: bool = False) -> dict[str, Any]:
+    """Return the ``geometry`` member of a feature.
+
+    Args:
+        geometry: what :func:`rounded` returned.
+        exact: keep every bit of the coordinates of any other geometry.
+    """
+    ring_of = _exact_ring if exact else _ring
+    coordinates = [[ring_of(ring.coords) for ring in (p.exterior, *p.interiors)] for p in parts_of(geometry)]
     if isinstance(geometry, Polygon):
         return {"type": "Polygon", "coordinates": coordinates[0]}
     return {"type": "MultiPolygon", "coordinates": coordinates}
@@ -103,7 +110,7 @@ def collection_bbox(geometries: Iterable[Polygon | MultiPolygon]) -> list[float]
 
 
 def bbox_of(geometry: Polygon | MultiPolygon) -> tuple[float, float, float, float]:
-    """Return the same of one geometry, which is not empty."""
+    """Return :func:`collection_bbox` of one geometry that is not empty."""
     bbox = collection_bbox([geometry])
     assert bbox is not None
     west, south, east, north = bbox
@@ -112,10 +119,14 @@ def bbox_of(geometry: Polygon | MultiPolygon) -> tuple[float, float, float, floa
 
 def _is_rounded(geometry: Polygon | MultiPolygon) -> bool:
     coordinates = shapely.get_coordinates(geometry).ravel().tolist()
-    # As they are written; numpy rounds a few to a neighbour.
+    # Python's rounding, as they are written; that of numpy differs for a few.
     return not geometry.is_empty and all(value == round(value, DECIMALS) for value in coordinates)
 
 
 def _ring(coordinates: Iterable[tuple[float, ...]]) -> list[list[float]]:
     # Adding zero turns -0.0 into 0.0.
     return [[round(point[0], DECIMALS) + 0.0, round(point[1], DECIMALS) + 0.0] for point in coordinates]
+
+
+def _exact_ring(coordinates: Iterable[tuple[float, ...]]) -> list[list[float]]:
+    return [[point[0], point[1]] for point in coordinates]

@@ -1,42 +1,117 @@
-"""What a run found: the changes and the record of how they were found, and the file they are written to."""
+"""A report: the changes of one pair of scenes, and the record of how they were found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workflows.files import check_output, style_path, write_together
-from workflows.report.change import PROPERTIES, Change, Chips, feature_of, number_types
+from tiling import TilingError
+from workflows.errors import OptionInvalid
+from workflows.files import Content, check_output, style_path, write_together
+from workflows.options import ServerOptions
+from workflows.printable import counted, printable
+from workflows.progress import Progress
+from workflows.python_errors import speaks_python
+from workflows.report.change import KINDS, OPTIONAL, Change, Chips, columns_of, feature_of
 from workflows.report.geojson import CRS, collection_bbox, json_text
 from workflows.report.qgis import qgis_style
 from workflows.report.record import of_scenes
-from workflows.report.summary import area_in_words, summary_of
+from workflows.report.summary import SceneSummary, summary_of
 
 if TYPE_CHECKING:
+    from folium import Map
     from geopandas import GeoDataFrame
+    from matplotlib.axes import Axes
 
-MOST_ROWS = 20
-"""Changes that a notebook shows of a report."""
+    from workflows.scenes import Scene
 
 
 @dataclass(frozen=True)
-class ChangeReport:
-    """The changes of one pair of scenes, in the order of their ids, and the run record (plain values).
+class Report:
+    """The changes of one pair of scenes, and how they were found.
 
-    ``finished`` is called once the report is written: what was kept in case the run ends early may go.
+    Attributes:
+        changes: in the order of their ids.
+        run: the run record, plain values.
+        path: the file that the report was read from; None for a new report.
+        scenes: before and after, where the page and the pictures read them; None: where the record says.
+        servers: which may be asked for the scenes; None: any for ``scenes``, else public ones only.
+        finished: called once the report is written; it removes the temporary maps of the run.
+        copies: temporary files of scenes that were given as arrays; they live as long as the report.
     """
 
     changes: list[Change]
     run: dict[str, Any] = field(default_factory=dict)
+    path: Path | None = field(default=None, repr=False, compare=False)
+    scenes: tuple[Scene, Scene] | None = field(default=None, repr=False, compare=False)
+    servers: ServerOptions | None = field(default=None, repr=False, compare=False)
     finished: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    copies: object = field(default=None, repr=False, compare=False)
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __bool__(self) -> bool:
+        return True  # a report without changes is a report
+
+    def __getitem__(self, index: int) -> Change:
+        return self.changes[index]
+
+    @property
+    def __geo_interface__(self) -> dict[str, Any]:
+        return self.to_geojson()
+
+    @property
+    def summary(self) -> SceneSummary:
+        """What was found in two or three sentences (``summary.text``), and the numbers behind them."""
+        return summary_of(self.changes, self.run)
+
+    @property
+    def source(self) -> Path:
+        """The file of the report, for messages; ``report.geojson`` of one that has none."""
+        return self.path or Path("report.geojson")
 
     @property
     def area_m2(self) -> float:
         """The sum of the changes' areas in square metres."""
         return sum(change.area_m2 for change in self.changes)
+
+    def change(self, number: int) -> Change:
+        """Return the change with an id.
+
+        Raises:
+            OptionInvalid: there is none.
+        """
+        found = next((change for change in self.changes if change.id == number), None)
+        if found is not None:
+            return found
+        there = "it has no changes"
+        if self.changes:
+            last = max(change.id for change in self.changes)
+            ids = "1 to" if last == len(self.changes) else "of one that is there, up to"
+            there = f"it has {counted(len(self.changes), 'change')}; give --id {ids} {last}"
+        raise OptionInvalid(f"{printable(self.source)}: there is no change {number} in it; {there}")
+
+    def recounted(self) -> Report:
+        """Return the report with a summary of its changes as they are now.
+
+        Itself where the summary is right already, or where its record has none.
+        """
+        recorded, now = self.run.get("summary"), summary_of(self.changes, self.run).as_dict()
+        if not isinstance(recorded, dict):
+            return self
+        # Areas are summed from rounded ones when a report was read from its file.
+        area, rounding = recorded.get("area_m2"), 0.01 * (1 + len(self.changes))
+        same = isinstance(area, float | int) and abs(now["area_m2"] - area) <= rounding
+        if same and all(recorded.get(name) == now[name] for name in ("text", "changes")):
+            return self
+        return replace(self, run={**self.run, "summary": now}, finished=None)
 
     def to_geojson(self) -> dict[str, Any]:
         """Return an RFC 7946 feature collection; ``bbox`` only with features, the run record in ``rscc``."""
@@ -45,54 +120,87 @@ class ChangeReport:
     def to_geodataframe(self) -> GeoDataFrame:
         """Return a row for each change: the attributes of the report, geometry in WGS84.
 
-        Columns have the same types in all reports, so that tables of several can be put together.
+        Columns have the same types in all reports, so that tables of several can be joined.
         """
         from geopandas import GeoDataFrame
 
         rows = [change.properties() for change in self.changes]
         geometry = [change.geometry for change in self.changes]
-        frame = GeoDataFrame(rows, columns=PROPERTIES, geometry=geometry, crs=CRS)
-        return frame.astype(number_types())
+        frame = GeoDataFrame(rows, columns=columns_of(self.changes), geometry=geometry, crs=CRS)
+        # A column of floats has NaN for None.
+        types = {name: float if name in OPTIONAL else kind for name, kind in KINDS.items()}
+        return frame.astype({name: kind for name, kind in types.items() if KINDS[name] in (bool, int, float)})
+
+    def encoded(self) -> bytes:
+        """Return the report as the bytes of a ``.geojson`` file."""
+        return "".join(self._lines()).encode()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {summary_of(self.changes).text}>"
+        return f"<{type(self).__name__}: {self.summary.text}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the summary, and the changes with the largest areas."""
-        largest = sorted(self.changes, key=lambda change: -change.area_m2)[:MOST_ROWS]
-        rows = [(str(one.id), one.caption, str(one.count), area_in_words(one.area_m2)) for one in largest]
-        cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
-        more = len(self.changes) - len(largest)
-        return (
-            f"<p>{escape(summary_of(self.changes).text)}</p>"
-            "<table><tr><th>id</th><th>caption</th><th>count</th><th>area</th></tr>"
-            + "".join(f"<tr>{row}</tr>" for row in cells)
-            + "</table>"
-            + (f"<p>and {more:,} smaller</p>" if more else "")
-        )
+        """Return what a notebook shows: the summary, and the largest changes with both dates."""
+        from workflows.report.notebook import report_html
 
-    def recounted(self) -> ChangeReport:
-        """Return the report with a summary of its changes as they are; itself where it has that, or none."""
-        told, now = self.run.get("summary"), summary_of(self.changes).as_dict()
-        if not isinstance(told, dict):
-            return self
-        area, rounding = told.get("area_m2"), 0.01 * (1 + len(self.changes))
-        same = (
-            isinstance(area, float | int) and now["area_m2"] - rounding <= area <= now["area_m2"] + rounding
-        )
-        if same and all(told.get(name) == now[name] for name in ("text", "changes")):
-            return self
-        return replace(self, run={**self.run, "summary": now}, finished=None)
+        return report_html(self)
+
+    @speaks_python
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the outlines of the changes with their ids over the scene after; return the axes.
+
+        Args:
+            axes: of matplotlib, to draw on; None makes new ones.
+
+        Raises:
+            ExtraNotInstalled: matplotlib is not there.
+        """
+        from workflows.report.notebook import plot_report
+
+        return plot_report(self, axes)
+
+    @speaks_python
+    def explore(self) -> Map:
+        """Return a folium map of the changes, with both dates and a swipe between them.
+
+        Raises:
+            ExtraNotInstalled: folium is not there.
+            TilingError: a scene is no longer as it was.
+        """
+        from workflows.report.notebook import explore_report
+
+        return explore_report(self)
+
+    @speaks_python
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write the report in the format of the suffix, or with ``.html`` its page; return the path.
+
+        A GeoPackage has small pictures of the changes where the scenes were given; a warning says where a
+        scene is no longer as it was and so gives none.
+
+        Raises:
+            TilingError: a page was asked for, and a scene is no longer as it was.
+            WorkflowError: as :meth:`write` and :meth:`page`.
+        """
+        path, chips = Path(path), None
+        if path.suffix.lower() == ".html":
+            return self.page(path, overwrite=overwrite)
+        if path.suffix.lower() == ".gpkg" and self.scenes is not None:
+            try:
+                chips = self.chips()
+            except TilingError as error:
+                # The changes are worth more than their pictures.
+                warnings.warn(f"map tips have no pictures: {error}", stacklevel=2)
+        return self.write(path, overwrite, chips)
 
     def write(self, path: str | Path, overwrite: bool = False, chips: Chips | None = None) -> Path:
-        """Write the report in the format of the suffix of ``path``, and its QGIS style.
+        """Write the report in the format of the suffix of ``path``, and its QGIS style; return the path.
 
-        Its summary is that of the changes as they are now. The style lies beside it (``.qml``); a GeoPackage
-        has it inside. All files appear complete or not at all. Returns the path of the report.
+        The summary is that of the changes as they are now. The style lies beside the report (``.qml``), in a
+        GeoPackage inside it. All files appear complete or not at all.
 
         Args:
             path: where it goes.
-            overwrite: a report that is there may be replaced.
+            overwrite: an existing report may be replaced.
             chips: pictures of changes for the map tips of a GeoPackage; other formats have none.
 
         Raises:
@@ -102,27 +210,72 @@ class ChangeReport:
         inputs = [name for name in of_scenes(self.run, "path").values() if name is not None]
         path = check_report(path, overwrite, inputs)
         style = style_path(path)
-        write_together(
-            {
-                **({} if style is None else {style: [qgis_style()]}),
-                path: self.recounted()._content(path, chips),
-            }
-        )
+        styles = {} if style is None else {style: [qgis_style()]}
+        write_together({**styles, **self.recounted()._files(path, chips)})
         if self.finished is not None:
             self.finished()
         return path
 
-    def encoded(self) -> bytes:
-        """Return the report as GeoJSON, if nobody edited it what :meth:`write` writes to a ``.geojson``."""
-        return "".join(self._lines()).encode()
+    def page(
+        self,
+        path: str | Path,
+        *,
+        size: int | None = None,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Path:
+        """Write the report as one HTML file for a browser and return its path; both scenes are read again.
 
-    def _content(self, path: Path, chips: Chips | None) -> Iterable[str] | Callable[[Path], None]:
-        """Return what a report at ``path`` holds: its text, or what writes it to a path."""
+        The page names the file of the report, into which ``rscc review`` merges the page's marks; for a new
+        report that is the page's own name with ``.geojson``.
+
+        Args:
+            path: the file, ``.html``.
+            size: bytes that it may have, pictures and all; texts are never left out for it. None: 8 MB.
+            overwrite: an existing page may be replaced.
+            progress: called with the stage ``page`` while scenes are read.
+
+        Raises:
+            TilingError: a scene cannot be read, or a change does not lie on the ground that both show.
+            ReportInvalid: the report is damaged where it says which scenes were read, and how.
+            WorkflowError: see :func:`workflows.report.page.page.check_page`; nothing is left behind.
+        """
+        from workflows.report.page.page import SIZE, write_page
+
+        named = replace(self, path=self.path or Path(path).with_suffix(".geojson"))
+        return write_page(named, path, size=size or SIZE, overwrite=overwrite, progress=progress)
+
+    def page_folder(
+        self, folder: str | Path, *, overwrite: bool = False, progress: Progress | None = None
+    ) -> Path:
+        """Write the report as a folder with a page and both scenes at full detail; return the page.
+
+        Args:
+            folder: where it goes; it appears once everything is in it.
+            overwrite: an existing folder of a page may be replaced.
+            progress: called with the stages ``page`` and ``pictures``.
+
+        Raises:
+            TilingError, ReportInvalid: as :meth:`page`.
+            WorkflowError: see :func:`workflows.report.page.folder.check_page_folder`.
+        """
+        from workflows.report.page.folder import write_page_folder
+
+        return write_page_folder(self, folder, overwrite=overwrite, progress=progress)
+
+    def chips(self) -> Chips:
+        """Return small pictures of the largest changes, see :func:`workflows.report.page.chips.chips_of`."""
+        from workflows.report.page.chips import chips_of
+
+        return chips_of(self)
+
+    def _files(self, path: Path, chips: Chips | None) -> Mapping[Path, Content]:
+        """Return the files of a report at ``path``, the last completes it, and what they hold."""
         if path.suffix.lower() == ".geojson":
-            return self._lines()
-        from workflows.report.formats import content_of  # pyogrio and pyarrow: not for every report
+            return {path: self._lines()}
+        from workflows.report.formats.writing import files_of  # pyogrio and pyarrow: not for every report
 
-        return content_of(path, self.changes, self.run, chips)
+        return files_of(path, self.changes, self.run, chips)
 
     def _head(self) -> dict[str, Any]:
         """Return the members of the collection but the features."""
@@ -133,10 +286,7 @@ class ChangeReport:
         return {**head, "rscc": self.run}
 
     def _lines(self) -> Iterator[str]:
-        """Yield the text of the collection.
-
-        Each feature is made when its line is: as plain values all together would take many times the memory.
-        """
+        """Yield the text of the collection; each feature is made when its line is, to save memory."""
         return collection_lines(self._head(), map(feature_of, self.changes))
 
 

@@ -1,4 +1,4 @@
-"""A whole scene, or a whole archive, in two or three sentences; each number is a sum over its changes."""
+"""Summarise a scene or a whole archive in two or three sentences; every number is a sum over the changes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rscc.text.cover_sentences import cover_area
-from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, SOMETHING, is_large
-from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words, several_roads
-from workflows.report.change import Change
-from workflows.texts import counted
+from rscc.text.change_facts import BUILT, DIRECTIONS, SOMETHING
+from rscc.text.map_sentences import sentence_case
+from rscc.text.wording import CLEARED, buildings_first, listed
+from workflows.printable import counted, printable
+from workflows.report.cautions import cautions
+from workflows.report.change import SEEN, Change
+from workflows.report.looked_at import LookedAt, area_in_words
+from workflows.report.record import Run, text_in
+from workflows.report.summary_phrases import BUILDING, phrase_of, plural_of
 
 UNNAMED = "unnamed"
 """The direction, in totals, of changes of which it is not known what came or is gone."""
 _ORDER = (*DIRECTIONS, UNNAMED)
-BUILDING = "building"
-# A part of the scene that has at least this share of the area is named.
-MOSTLY = 2 / 3
-# Classes whose names are no single things: "trees", not "a trees".
-_MASSES = ("trees", "grass", "open ground", "farmland", "water", "burnt ground", *PLANTS)
-_HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
+# A part of the scene is named where it holds at least this share of the changed area.
+_MOST = 2 / 3
 
 
 @dataclass(frozen=True)
 class Total:
-    """How many changes have something in common, and their area in square metres."""
+    """The number of some changes, and their area in square metres."""
 
     changes: int
     area_m2: float
@@ -37,7 +37,6 @@ class Total:
         return cls(len(changes), sum(change.area_m2 for change in changes))
 
     def __add__(self, other: Total) -> Total:
-        """Add up what two have in common."""
         return Total(self.changes + other.changes, self.area_m2 + other.area_m2)
 
     def as_dict(self) -> dict[str, Any]:
@@ -45,22 +44,25 @@ class Total:
         return {"changes": self.changes, "area_m2": round(self.area_m2, 2)}
 
 
+Totals = Mapping[str, Total]
+
+
 @dataclass(frozen=True)
 class SceneSummary:
-    """What a report, or an archive, comes to.
+    """The sums of a report, or of an archive.
 
     Attributes:
         text: two or three sentences.
         total: of all changes.
         directions: ``appeared``, ``disappeared``, ``replaced`` and :data:`UNNAMED`, those that occur.
-        came, gone: by object class; a change with several counts for each of them.
+        came, gone: by object class, the most frequent first; a change with several counts for each of them.
     """
 
     text: str
     total: Total
-    directions: Mapping[str, Total]
-    came: Mapping[str, Total]
-    gone: Mapping[str, Total]
+    directions: Totals
+    came: Totals
+    gone: Totals
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -69,29 +71,33 @@ class SceneSummary:
         return {"text": self.text, **self.total.as_dict(), **plain}
 
 
-def summary_of(changes: Sequence[Change]) -> SceneSummary:
-    """Add up the changes of a report and say what they come to."""
+def summary_of(changes: Sequence[Change], run: Run | None = None) -> SceneSummary:
+    """Summarise the changes of a report.
+
+    Args:
+        run: the record, by which the summary says on what ground changes were looked for, and what to expect.
+    """
+    ground = None if run is None else LookedAt.of(run)
     directions: dict[str, list[Change]] = {name: [] for name in _ORDER}
     for change in changes:
         directions[change.direction if change.direction in DIRECTIONS else UNNAMED].append(change)
-    return SceneSummary(
-        " ".join(_sentences(changes)),
-        Total.of(changes),
-        {name: Total.of(having) for name, having in directions.items() if having},
-        _by_class(changes, "came"),
-        _by_class(changes, "gone"),
+    came, gone = (
+        {name: Total.of(having) for name, having in _by_class(changes, attribute).items()}
+        for attribute in ("came", "gone")
     )
+    totals = {name: Total.of(having) for name, having in directions.items() if having}
+    given = None if run is None else text_in(run, "given", "file")
+    found = _scene_sentences(changes, ground) if given is None else _given_sentences(changes, given)
+    sentences = [*found, *cautions(changes, run or {})]
+    return SceneSummary(" ".join(sentences), Total.of(changes), totals, came, gone)
 
 
-def archive_summary(
-    scenes: Iterable[SceneSummary], *, failed: int = 0, left: int = 0, unbegun: int = 0
-) -> SceneSummary:
-    """Add up the reports of an archive and say what they come to.
+def archive_summary(scenes: Iterable[SceneSummary], *, failed: int = 0, left: int = 0) -> SceneSummary:
+    """Summarise the reports of an archive.
 
     Args:
-        scenes: of each pair that is done; gone through once, none is kept.
-        failed, left: how many pairs failed, and how many are still to be done.
-        unbegun: how many shards have not begun; how many pairs they have is not known.
+        scenes: of each pair that is done; iterated once, none is kept.
+        failed, left: numbers of pairs that failed, and that are still to be done.
     """
     total, done, changed = Total(0, 0.0), 0, 0
     groups: dict[str, dict[str, Total]] = {"directions": {}, "came": {}, "gone": {}}
@@ -105,189 +111,136 @@ def archive_summary(
         dict(sorted(groups[name].items(), key=lambda item: (-item[1].changes, item[0])))
         for name in ("came", "gone")
     )
-    classes, unnamed = _of_these(came, gone), directions.get(UNNAMED)
-    if classes and unnamed:
-        classes.append(_not_stated(unnamed.changes))
-    sentences = [_found(total, done, changed), *classes, *_rest(done, failed, left)]
-    if unbegun:
-        verb = "has" if unbegun == 1 else "have"
-        sentences.append(f"{counted(unbegun, 'shard')} of the archive {verb} not begun.")
+    sentences = [_archive_found(total, done, changed)]
+    sentences += _includes(came, "new ") + _includes(gone, "lost ")
+    if len(sentences) > 1 and UNNAMED in directions:
+        sentences.append(_not_stated(directions[UNNAMED].changes))
+    sentences += _unfinished(done, failed, left)
     return SceneSummary(" ".join(sentences), total, directions, came, gone)
 
 
-def _found(total: Total, done: int, changed: int) -> str:
-    pairs = counted(done, "pair")
+def _archive_found(total: Total, done: int, changed: int) -> str:
     if not done:
         return "No pair is done yet."
     if not total.changes:
-        return f"No change was found in {pairs}."
-    found = f"{counted(total.changes, 'change')} {_were(total.changes)} found"
-    return f"{found} in {changed:,} of {pairs}, {area_in_words(total.area_m2)} in all."
+        return f"No change was found in {counted(done, 'pair')}."
+    found = f"{_changes_were(total.changes)} found in {changed:,} of {counted(done, 'pair')}"
+    return f"{found}, {area_in_words(total.area_m2)} in all."
 
 
-def _of_these(came: Mapping[str, Total], gone: Mapping[str, Total]) -> list[str]:
-    """Say in how many changes each class came or is gone."""
-    clauses = []
-    for totals, start, new in ((came, "there", "new "), (gone, "gone", "")):
-        if totals:
-            things = [f"{new}{_several(name)} in {one.changes:,}" for name, one in totals.items()]
-            verb = "are" if _are(next(iter(totals))) else "is"
-            clauses.append(f"{start} {verb} {listed(things)}")
-    return [f"Of these changes, {'; '.join(clauses)}."] if clauses else []
+def _includes(totals: Totals, kind: str) -> list[str]:
+    """Say how many changes include each class."""
+    if not totals:
+        return []
+    (name, first), *others = totals.items()
+    verb = "includes" if first.changes == 1 else "include"
+    things = [f"{counted(first.changes, 'change')} {verb} {kind}{plural_of(name)}"]
+    things += [f"{one.changes:,} {kind}{plural_of(name)}" for name, one in others]
+    return [f"{listed(things)}."]
 
 
-def _rest(done: int, failed: int, left: int) -> list[str]:
+def _unfinished(done: int, failed: int, left: int) -> list[str]:
     total = counted(done + failed + left, "pair")
     to_do = f"{'is' if left == 1 else 'are'} not done yet"
     clauses = [f"{count:,} {words}" for count, words in ((failed, "failed"), (left, to_do)) if count]
     return [f"Of {total} in the archive, {listed(clauses)}."] if clauses else []
 
 
-def _several(name: str) -> str:
-    return name if name in _MASSES else f"{name}s"
-
-
-def _are(name: str) -> bool:
-    return name not in _MASSES or name == "trees"
-
-
-def area_in_words(area: float) -> str:
-    """Say how large something is, in the unit that people take for it; ``area`` in square metres."""
-    if area >= _SQUARE_KILOMETRE:
-        return f"{area / _SQUARE_KILOMETRE:,.1f} km2"
-    if area >= _HECTARE:
-        return f"{area / _HECTARE:,.1f} ha"
-    return f"{area:,.0f} m2"
-
-
-def _by_class(changes: Sequence[Change], attribute: str) -> dict[str, Total]:
-    """Return the totals of each class of ``came`` or ``gone``, the most frequent first."""
+def _by_class(changes: Sequence[Change], attribute: str) -> dict[str, list[Change]]:
+    """Return the changes of each class of ``came`` or ``gone``, the most frequent class first."""
     counts = Counter(name for change in changes for name in set(getattr(change, attribute)))
     names = sorted(counts, key=lambda name: (-counts[name], name))
-    return {name: Total.of([one for one in changes if name in getattr(one, attribute)]) for name in names}
+    return {name: [one for one in changes if name in getattr(one, attribute)] for name in names}
 
 
-def _sentences(changes: Sequence[Change]) -> list[str]:
+def _scene_sentences(changes: Sequence[Change], ground: LookedAt | None) -> list[str]:
+    if ground is None:
+        return _change_sentences(changes) if changes else ["No change was found."]
     if not changes:
-        return ["No change was found."]
-    named = [change for change in changes if change.came or change.gone]
-    size = f"{area_in_words(Total.of(changes).area_m2)}{' in all' if len(changes) > 1 else ''}"
-    found = f"{counted(len(changes), 'change')} {_were(len(changes))} found, {size}{_where(changes)}"
-    if not named:
-        # A decoder's own sentences name no classes, but say what changed.
-        unknown = all(change.caption == SOMETHING for change in changes)
-        return [f"{found}.", *(["What changed is not known."] if unknown else [])]
-    sentences = [f"{found}: {'; '.join(_clauses(named))}."]
-    if len(named) < len(changes):
-        sentences.append(_not_stated(len(changes) - len(named)))
-    elif not any(change.gone or "trees" in change.before_cover for change in changes):
-        sentences.append("Nothing was found to be removed.")
+        unjudged = f"; {ground.unjudged}" if ground.unjudged else ""
+        return [f"No change was found in {ground.judged}{unjudged}."]
+    rest = [f"Of {area_in_words(ground.total_m2)}, {ground.unjudged}."] if ground.unjudged else []
+    return [*_change_sentences(changes), *rest]
+
+
+def _given_sentences(changes: Sequence[Change], file: str) -> list[str]:
+    """Say of given outlines how many are seen as changed, and what came and is gone in them."""
+    if not changes:
+        return [f"{printable(file)} has no outlines on this ground."]
+    judged = [change for change in changes if change.not_judged is None]
+    seen = sum((change.supported or 0.0) >= SEEN for change in judged)
+    size = area_in_words(Total.of(changes).area_m2)
+    sentences = [f"{counted(len(changes), 'outline')} of {printable(file)}, {size} in all."]
+    if judged:
+        sentences.append(f"In {seen:,} of {len(judged):,} the model sees most of the ground as changed.")
+    if len(judged) < len(changes):
+        sentences.append(f"{counted(len(changes) - len(judged), 'outline')} could not be judged.")
+    named = [change for change in judged if change.came or change.gone]
+    sentences += _class_sentences(named) if named else []
+    if named and len(named) < len(judged):
+        sentences.append(_not_stated(len(judged) - len(named), "outline"))
     return sentences
 
 
-def _not_stated(changes: int) -> str:
-    # Not "not known": a person's words, or a decoder's, may tell.
-    return f"What came or is gone in {changes:,} of them is not stated."
+def _change_sentences(changes: Sequence[Change]) -> list[str]:
+    size = f"{area_in_words(Total.of(changes).area_m2)}{' in all' if len(changes) > 1 else ''}"
+    sentences = [f"{_changes_were(len(changes))} found, {size}{_where(changes)}."]
+    named = [change for change in changes if change.came or change.gone]
+    if not named:
+        # A decoder's own sentences name no classes, but say what changed.
+        unknown = all(change.caption == SOMETHING for change in changes)
+        return [*sentences, *(["What changed is not known."] if unknown else [])]
+    sentences += _class_sentences(named)
+    if len(named) < len(changes):
+        sentences.append(_not_stated(len(changes) - len(named)))
+    elif not any(change.gone or "trees" in change.before_cover for change in changes):
+        sentences.append("No removal was found.")
+    return sentences
 
 
-def _clauses(changes: Sequence[Change]) -> list[str]:
-    """Say what came and what is gone, by what was done to it."""
-    clauses = []
-    for attribute, is_kind, one, several in (
-        ("came", lambda name: name in BUILT, "was built", "were built"),
-        ("came", lambda name: name not in BUILT, "appeared", "appeared"),
-        ("gone", lambda name: True, "is gone", "are gone"),
-    ):
-        having = _by_class(changes, attribute)
-        # Buildings first: they are counted.
-        names = sorted((name for name in having if is_kind(name)), key=lambda name: name != BUILDING)
-        things = [_thing(name, changes, attribute, alone=len(names) == 1) for name in names]
-        things.sort(key=lambda thing: thing[0].startswith("perhaps "))
-        if things:
-            done = several if len(things) > 1 or things[0][1] else one
-            clauses.append(f"{listed([words for words, _ in things])} {done}")
-    return clauses
+def _class_sentences(changes: Sequence[Change]) -> list[str]:
+    """Say what was built, what else appeared, and what is gone."""
+    came, gone = _by_class(changes, "came"), _by_class(changes, "gone")
+    destroyed = [BUILDING] if any(one.may_be_destroyed for one in gone.get(BUILDING, ())) else []
+    others = [name for name in gone if name not in destroyed]
+    removed = all(name in CLEARED for name in others)
+    groups = (
+        ("came", [name for name in came if name in BUILT], ("was built", "were built")),
+        ("came", [name for name in came if name not in BUILT], ("appeared", "appeared")),
+        ("gone", destroyed, ("is gone or was destroyed", "are gone or were destroyed")),
+        ("gone", others, ("was removed", "were removed") if removed else ("disappeared", "disappeared")),
+    )
+    sentences = []
+    for attribute, names, verbs in groups:
+        having = came if attribute == "came" else gone
+        phrases = [
+            phrase_of(name, having[name], attribute, only=len(names) == 1) for name in buildings_first(names)
+        ]
+        phrases.sort(key=lambda phrase: phrase.words.startswith("perhaps "))
+        if phrases:
+            plural = len(phrases) > 1 or phrases[0].plural
+            words = listed([phrase.words for phrase in phrases])
+            sentences.append(f"{sentence_case(words)} {verbs[plural]}.")
+    return sentences
 
 
-def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool) -> tuple[str, bool]:
-    """Return the words for all of a class that came or is gone, and whether they take a plural verb.
-
-    ``alone``: no other class is named beside it, whose places could be taken for those of this one.
-    """
-    having = [change for change in changes if name in getattr(change, attribute)]
-    several = len(having) > 1
-    places = f" in {len(having):,} places" if several else ""
-    if name == BUILDING:
-        # Where buildings stand in place of others, the number is that of the new ones.
-        new = [one for one in having if attribute == "came" or BUILDING not in one.came]
-        large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
-        noun = "building" if large else "house"
-        count = sum(change.count for change in new)
-        if len(new) < len(having):
-            sure = sum(change.count if change.count_sure is None else change.count_sure for change in new)
-            sure += len(having) - len(new)
-            number = f"at least {counted(sure, noun)}" if new else f"{noun}s"
-            return f"{number}{places}", sure > 1 or not new
-        least = sum(least_number(change.count, change.count_sure) for change in new)
-        rounded = any(one.count >= ROUNDED_FROM for one in new)
-        number = _number(least, count, noun, rounded=rounded)
-        # Each alone: the places are as many.
-        return f"{number}{places if count > len(having) or not alone else ''}", count > 1
-    measured = [
-        (change, area) for change in having if (area := _measured(change, name, attribute)) is not None
-    ]
-    if measured:
-        at_least = any(change.changed_at_least for change, _ in measured)
-        words, plural = cover_area(sum(area for _, area in measured), at_least=at_least)
-        rest = len(having) - len(measured)
-        if rest:
-            places = f" in {counted(len(measured), 'place')} and more in {counted(rest, 'other')}"
-        return f"{words} of {name}{places}", plural or rest > 0
-    if name == "road" and (several or _several_roads(having[0], attribute)):
-        return "some roads", True  # one may pass several changes: how many there are is not known
-    if name in _MASSES or several:
-        return f"{_several(name)}{places}", _are(name)
-    return f"a {name}", False
-
-
-def _several_roads(change: Change, attribute: str) -> bool:
-    # Else the number is that of the new ones, or the road is a former one.
-    own = attribute == "came" or not {BUILDING, "road"} & set(change.came)
-    return own and several_roads(getattr(change, attribute), change.count)
-
-
-def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
-    """Return from how many to how many there are; ``rounded`` where the sentence of one of them rounds."""
-    if rounded:
-        return f"{number_words(most, least)} {noun}s"
-    if least == most:
-        return counted(most, noun)
-    if most == 1:
-        return f"perhaps a {noun}"
-    if not least:
-        return f"up to {counted(most, noun)}"
-    return f"{least:,} {'or' if least == most - 1 else 'to'} {counted(most, noun)}"
-
-
-def _measured(change: Change, name: str, attribute: str) -> float | None:
-    """Return the square metres that are measured of a class that came or is gone; None where they are not."""
-    if name != "water" and (name not in PLANTS or "water" in (*change.came, *change.gone)):
-        return None
-    return change.changed_back_m2 if attribute == "gone" and name in change.came else change.changed_m2
+def _not_stated(changes: int, noun: str = "change") -> str:
+    # Not "not known": the words of a person or of a decoder may say it.
+    return f"What was added or removed is not stated for {counted(changes, noun)}."
 
 
 def _where(changes: Sequence[Change]) -> str:
-    """Say in which part of the scene the changes lie, where most of their area lies in one."""
+    """Say in which part of the scene most of the changed area lies; nothing where it lies in several."""
     total = Total.of(changes).area_m2
-    shares: dict[str, float] = defaultdict(float)
+    areas: dict[str, float] = defaultdict(float)
     for change in changes:
         for word in _places(change):
-            shares[word] += change.area_m2
-    # The most exact word that holds.
-    holding = [word for word, area in shares.items() if total and area / total >= MOSTLY]
+            areas[word] += change.area_m2
+    holding = [word for word, area in areas.items() if total and area / total >= _MOST]
     if not holding:
         return ""
-    word = max(holding, key=lambda one: (len(one.split("-")), shares[one], one))
+    # The most exact word: "south-west" before "south".
+    word = max(holding, key=lambda one: (len(one.split("-")), areas[one], one))
     all_of_it = all(word in _places(change) for change in changes)
     return f", {'' if all_of_it else 'most of it '}in the {word}"
 
@@ -297,5 +250,5 @@ def _places(change: Change) -> set[str]:
     return {change.place, *change.place.split("-")} if change.place else set()
 
 
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
+def _changes_were(count: int) -> str:
+    return f"{counted(count, 'change')} {'was' if count == 1 else 'were'}"

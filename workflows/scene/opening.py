@@ -1,250 +1,162 @@
-"""Two scenes opened for a model: dates, resolution, tiles and warnings, the same for every job on a pair."""
+"""Two scenes opened as one pair for a model: dates, working grid, tiles and warnings."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import replace
-from decimal import ROUND_UP, Decimal
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from shapely.geometry import MultiPolygon, Polygon
 
-from rscc.model_folder import ModelCard, available_models
-from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, describe
-from workflows.dates import SceneDate
-from workflows.errors import OptionInvalid, TooCoarse
+from rscc.model_folder import ModelCard
+from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, plan_frame
+from workflows.dates import scene_date
 from workflows.options import SceneOptions
-from workflows.scene.cascade import sides_of_both
-
-Scene = str | Path | SceneInfo
-"""A scene by its name, or what its header said."""
-Infos = tuple[SceneInfo, SceneInfo]
-Dates = tuple[SceneDate, SceneDate]
-
-
-def read_headers(before: Scene, after: Scene, options: SceneOptions) -> Infos:
-    """Return :func:`read_header` of two scenes."""
-    return read_header(before, options), read_header(after, options)
+from workflows.report.record import grid_record, model_record, scene_record, settings_record, versions
+from workflows.scene.given.ground import ground_around, tiles_near
+from workflows.scene.given.layer import GivenLayer
+from workflows.scene.given.read import read_changes
+from workflows.scene.network.models import common_side
+from workflows.scene.resolution import Dates, pair_warnings, planned_gsd
+from workflows.scene.words.location import ground_of
+from workflows.scenes import Infos, Scene, bounded_cache, grown, open_at, read_headers
 
 
-def read_header(scene: Scene, options: SceneOptions) -> SceneInfo:
-    """Return what the header of a scene says; one that was read is not read again.
+@dataclass(frozen=True)
+class OpenPair:
+    """A pair of scenes, and how a model looks at it.
 
-    Its first bands have the names that were asked for.
-
-    Raises:
-        TilingError: it cannot be read, or its server may not be asked; the message names the file.
-        OptionInvalid: it has fewer bands than there are names.
+    Attributes:
+        grid: the tiles to search; their area is what was asked for and a margin around it.
+        given: changes that are described in place of those that would be found; None to find them.
     """
-    info = scene if isinstance(scene, SceneInfo) else describe(scene, options.access)
-    names = options.band_names
-    if names is None:
-        return info
-    if len(names) > info.count:
-        raise OptionInvalid(
-            f"{info.path}: it has {info.count} bands, and band-names has {len(names)} names; give as many"
+
+    pair: ScenePair
+    card: ModelCard
+    options: SceneOptions
+    grid: TileGrid
+    given: GivenLayer | None = None
+
+    @property
+    def infos(self) -> Infos:
+        """The headers of both scenes."""
+        return self.pair.before, self.pair.after
+
+    @property
+    def frame(self) -> Frame:
+        """The working grid, and the pixels that were asked for."""
+        return Frame(self.pair.grid, self.pair.focus, self.pair.site)
+
+    @cached_property
+    def dates(self) -> Dates:
+        """When the scenes were taken."""
+        before, after = self.infos
+        return (
+            scene_date(before.path, before.tags, self.options.date_before),
+            scene_date(after.path, after.tags, self.options.date_after),
         )
-    return replace(info, descriptions=(*names, *info.descriptions[len(names) :]))
+
+    @cached_property
+    def ground(self) -> Polygon | MultiPolygon | None:
+        """What was asked for of the pair, in WGS84; None around a pole."""
+        return ground_of(self.frame)
+
+    @cached_property
+    def tiles(self) -> Sequence[int]:
+        """The numbers of the tiles that the network sees: all, or those near given changes."""
+        if self.given is None:
+            return range(len(self.grid))
+        return tiles_near(self.given.outlines, self.frame, self.grid, self.card)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the result doubtful though the run goes through, one line each."""
+        of_given = [] if self.given is None else self.given.warnings()
+        return [*pair_warnings(self.pair, self.dates, self.card), *of_given]
+
+    def record(self) -> dict[str, Any]:
+        """Return what the run record says before anything is found."""
+        return {
+            "inputs": {
+                role: scene_record(info, taken)
+                for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)
+            },
+            "model": model_record(self.card),
+            "settings": settings_record(self.options, self.card),
+            "tiling": grid_record(self.pair, self.grid),
+            "versions": versions(),
+            **({} if self.given is None else {"given": self.given.record()}),
+        }
 
 
-def planned_gsd(infos: Infos, card: ModelCard, options: SceneOptions) -> float | None:
-    """Return the metres per pixel that a model looks at two scenes with, see :func:`working_gsd`.
+@contextmanager
+def open_pair(
+    before: Scene,
+    after: Scene,
+    card: ModelCard,
+    options: SceneOptions,
+    lattice: SceneInfo | None = None,
+) -> Iterator[OpenPair]:
+    """Open two scenes, by their names or headers, as one pair; ``lattice`` as :meth:`tiling.ScenePair.open`.
 
     Raises:
-        TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
-        OptionInvalid: the resolution asked for is too fine.
+        TilingError, TooCoarse, OptionInvalid: they cannot be compared; the message says why.
     """
-    check_resolution(infos, card, force=options.force)
-    return working_gsd(infos[0], card, options.gsd)
+    infos = read_headers(before, after, options)
+    with ExitStack() as stack:
+        stack.enter_context(bounded_cache())
+        pair = stack.enter_context(open_at(planned_gsd(infos, card, options), infos, options, lattice))
+        frame = Frame(pair.grid, pair.focus)
+        given = None if options.changes is None else read_changes(options.changes, options.access)
+        grid = tile_grid(frame, card, options, search_area(frame, card, options, given))
+        yield OpenPair(pair, card, options, grid, given)
 
 
-def open_at(gsd: float | None, infos: Infos, options: SceneOptions) -> ScenePair:
-    """Open two scenes as the options say, at ``gsd`` metres per pixel; None takes those of the scene before.
-
-    Raises:
-        TilingError: the two cannot be compared; the message says why.
-    """
-    return ScenePair.open(
-        *infos,
-        bands=options.bands,
-        gsd=gsd,
-        bounds=options.bounds,
-        scale=options.scale,
-        normalize=options.normalize,
-        align=options.align,
-        frame=options.frame,
-    )
-
-
-def tile_grid(
-    pair: ScenePair | Frame, card: ModelCard, options: SceneOptions, area: Window | None = None
+def planned_tiles(
+    before: Scene, after: Scene, card: ModelCard, options: SceneOptions | None = None
 ) -> TileGrid:
-    """Return the tiles that a pair is searched in and that touch ``area``, by default all.
+    """Return the tiles of a pair from the headers of the scenes; no pixel is read.
 
-    They are fixed to the ground.
+    Raises:
+        TilingError, TooCoarse, OptionInvalid: as :func:`workflows.caption_scene`.
+    """
+    options = options or SceneOptions()
+    infos = read_headers(before, after, options)
+    frame = plan_frame(*infos, gsd=planned_gsd(infos, card, options), bounds=options.box)
+    given = None if options.changes is None else read_changes(options.changes, options.access)
+    return tile_grid(frame, card, options, search_area(frame, card, options, given))
+
+
+def tile_grid(frame: Frame, card: ModelCard, options: SceneOptions, area: Window | None = None) -> TileGrid:
+    """Return the tiles that touch ``area``, by default the whole grid; they are fixed to the ground.
 
     Raises:
         OptionInvalid: the overlap that was asked for is too large.
     """
-    multiple = sides_of_both(card) if options.fast else card.position_size
+    multiple = common_side(card) if options.fast else card.position_size
     return TileGrid(
-        pair.grid.width,
-        pair.grid.height,
+        frame.grid.width,
+        frame.grid.height,
         tile=max(card.search_size, card.tile_size),
         least=-(-card.tile_size // multiple) * multiple,
         multiple=multiple,
         overlap=options.overlap_for(card),
-        anchor=pair.grid.anchor,
+        anchor=frame.grid.anchor,
         area=area,
     )
 
 
-def search_area(pair: ScenePair | Frame, card: ModelCard, options: SceneOptions) -> Window:
-    """Return the pixels to look at: those asked for, and around them a tile and the distance of a group.
+def search_area(
+    frame: Frame, card: ModelCard, options: SceneOptions, given: GivenLayer | None = None
+) -> Window:
+    """Return the pixels asked for and a margin of a crop and the distance of a group.
 
-    So a change that lies across the edge of what was asked for is seen whole, unless it is larger than that.
+    So a change that lies across the edge of a box is seen whole, unless it is larger than that. Of ``given``
+    changes only their ground and a margin around it.
     """
-    apart = options.group_distance_for(pair.grid.gsd) / pair.grid.gsd
-    return grown(pair, pair.focus, card.tile_size + int(np.ceil(apart)))
-
-
-def grown(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
-    """Return ``window`` with ``pixels`` more on every side, as far as the working grid goes."""
-    larger = Window(
-        window.col_off - pixels,
-        window.row_off - pixels,
-        window.width + 2 * pixels,
-        window.height + 2 * pixels,
-    )
-    return larger.intersection(Window(0, 0, pair.grid.width, pair.grid.height))
-
-
-def _one_file(before: SceneInfo, after: SceneInfo) -> bool:
-    """Return whether two scenes are the same file, however it is named."""
-    if before.path == after.path:
-        return True
-    try:
-        return os.path.samefile(before.path, after.path)
-    except OSError:
-        return False  # one lies elsewhere, or in an archive
-
-
-def pair_warnings(pair: ScenePair, dates: Dates, card: ModelCard) -> list[str]:
-    """Say in one line each what makes the result doubtful though the run goes through."""
-    infos = (pair.before, pair.after)
-    working = working_warning(infos, pair.grid.gsd, card)
-    warnings = [*resolution_warnings(infos, card), *([working] if working else []), *pair.notes]
-    if _one_file(*infos):
-        warnings.append(f"{pair.after.path}: it was given twice, so nothing can have changed")
-    if card.localiser != "change_head":
-        warnings.append(
-            f"{card.name}: its polygons come from the {card.localisation}; expect rough outlines, and "
-            "places that did not change"
-        )
-    earlier, later = (taken.value for taken in dates)
-    # Only as many characters as both have: 2019 is not earlier than 2019-08.
-    if earlier and later and earlier[: len(later)] > later[: len(earlier)]:
-        warnings.append(f"the scene before is of {earlier}, the scene after of {later}; are they swapped?")
-    return warnings
-
-
-# A scene is enlarged at most this many times when that is asked for...
-FINEST = 16
-# ...and this many times to reach the model's own resolution; what is coarser is shown as it is.
-ENLARGED = 4
-# Metres per pixel are measured on the ground and so never round: this much is not called coarser.
-TOLERANCE = 1.02
-
-
-def check_resolution(infos: Sequence[SceneInfo], card: ModelCard, *, force: bool = False) -> None:
-    """Refuse scenes that are coarser than the model knows: its words would be made up. ``force`` lets them.
-
-    Raises:
-        TooCoarse: as said; the message names a model that serves, if there is one.
-    """
-    coarsest = max(infos, key=lambda info: info.gsd)
-    if force or not too_coarse(coarsest, card):
-        return
-    other = serving_model(coarsest.gsd, card)
-    remedy = f"use --model {other}, or " if other else "no model of this installation does; "
-    if other is None and (coarser := _reducing_model(coarsest.gsd, card)):
-        remedy = f"use --model {coarser.name}, which looks at it at {coarser.gsd:g} m, or "
-    raise TooCoarse(f"{_coarseness(coarsest, card)}; {remedy}--force tries all the same")
-
-
-def resolution_warnings(infos: Sequence[SceneInfo], card: ModelCard) -> list[str]:
-    """Say in one line each where the result suffers from the resolution."""
-    warnings = []
-    for info in infos:
-        if too_coarse(info, card):
-            warnings.append(f"{_coarseness(info, card)}; expect little of the result")
-        elif info.gsd * TOLERANCE < card.gsd_range[0]:
-            other = serving_model(info.gsd, card)
-            if other is not None:
-                warnings.append(
-                    f"{info.path}: {info.gsd:.3g} m per pixel is finer than the {card.gsd_range[0]:g} m from "
-                    f"which {card.name} serves, so it is reduced to {card.gsd:g} m; --model {other} sees more"
-                )
-    return warnings
-
-
-def working_warning(infos: Sequence[SceneInfo], working: float, card: ModelCard) -> str | None:
-    """Say when a model is shown scenes that it serves at ``working`` metres per pixel, which it does not."""
-    low, high = card.gsd_range
-    if low <= working * TOLERANCE and working <= high * TOLERANCE:
-        return None
-    if any(too_coarse(info, card) for info in infos):  # said already
-        return None
-    return (
-        f"gsd is {working:.3g}: {card.name} serves {low:g} to {high:g} m per pixel; expect little of the "
-        "result, or leave the option out"
-    )
-
-
-def too_coarse(info: SceneInfo, card: ModelCard) -> bool:
-    """Return whether a scene has more metres per pixel than the coarsest that the model is meant for."""
-    return info.gsd > card.gsd_range[1] * TOLERANCE
-
-
-def _reducing_model(gsd: float, card: ModelCard) -> ModelCard | None:
-    """Return the finest of the other models that reduce ``gsd`` metres per pixel to theirs; None without."""
-    coarser = [other for other in available_models() if other.name != card.name and gsd < other.gsd_range[0]]
-    return min(coarser, key=lambda other: other.gsd, default=None)
-
-
-def serving_model(gsd: float, card: ModelCard) -> str | None:
-    """Return the name of another model that is meant for ``gsd`` metres per pixel, None without one."""
-    for other in available_models():
-        low, high = other.gsd_range
-        if other.name != card.name and low <= gsd * TOLERANCE and gsd <= high * TOLERANCE:
-            return other.name
-    return None
-
-
-def working_gsd(before: SceneInfo, card: ModelCard, wanted: float | None) -> float | None:
-    """Return the metres per pixel to work at: those wanted, else the model's, else None for the scene's own.
-
-    A scene coarser than the model's range, or so coarse that it would have to be enlarged many times, stays
-    as it is: enlarging it would add pixels but no detail.
-
-    Raises:
-        OptionInvalid: ``wanted`` is so fine that the scene would be enlarged more than 16 times.
-    """
-    if wanted is not None:
-        if wanted * FINEST < before.gsd:
-            least = Decimal(before.gsd / FINEST)
-            rounded = least.quantize(Decimal(1).scaleb(least.adjusted() - 2), ROUND_UP)
-            raise OptionInvalid(
-                f"gsd is {wanted:g}: {before.path} has {before.gsd:.3g} m per pixel; give at least "
-                f"{rounded:f}, since enlarging it further adds no detail"
-            )
-        return wanted
-    return None if too_coarse(before, card) or before.gsd > ENLARGED * card.gsd else card.gsd
-
-
-def _coarseness(info: SceneInfo, card: ModelCard) -> str:
-    return (
-        f"{info.path}: {info.gsd:.3g} m per pixel is coarser than the {card.gsd_range[1]:g} m up to which "
-        f"{card.name} serves"
-    )
+    apart = options.group_distance_for(frame.grid.gsd) / frame.grid.gsd
+    area = grown(frame, frame.focus, card.tile_size + int(np.ceil(apart)))
+    return area if given is None else ground_around(given, frame, area, card)

@@ -1,8 +1,7 @@
 """Very large scenes in parts that several processes do, with the report that one process gives.
 
-A part is some rows of tiles. What it finds is kept as rows of probability in one folder, the tile cache,
-which all processes must see. When all parts are done, the report is made from that folder: outlines are
-traced over the seams of parts as over those of tiles.
+A part is some rows of tiles. Each process writes its rows into the same maps, in a folder that all can reach.
+When all parts are done, the report is made of these maps; seams of parts are seams of rows.
 """
 
 from __future__ import annotations
@@ -13,13 +12,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rscc.model_folder import ModelCard
-from tiling import TileGrid, plan_frame
+from tiling import TileGrid
 from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
-from workflows.report.report import ChangeReport
-from workflows.scene.opening import Scene, planned_gsd, read_headers, search_area, tile_grid
-from workflows.scene.probability import find_rows, row_edges
-from workflows.scene.run import SceneRun, caption_scene
+from workflows.progress import device_of
+from workflows.report.report import Report
+from workflows.scene.network.detect import fill_maps, maps_of
+from workflows.scene.network.memory import plan
+from workflows.scene.network.mosaics import row_edges
+from workflows.scene.opening import open_pair, planned_tiles
+from workflows.scene.run import caption_scene
+from workflows.scenes import Scene
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -27,20 +30,6 @@ if TYPE_CHECKING:
 Rows = tuple[int, int]
 # A part computes the row of tiles above it once more: with one row of its own that would be half its work.
 LEAST_ROWS = 2
-
-
-def planned_tiles(
-    before: Scene, after: Scene, card: ModelCard, options: SceneOptions | None = None
-) -> TileGrid:
-    """Return the tiles that a run looks at; from the headers of the scenes, no pixel is read.
-
-    Raises:
-        TilingError, TooCoarse, OptionInvalid: as :func:`workflows.caption_scene`.
-    """
-    options = options or SceneOptions()
-    infos = read_headers(before, after, options)
-    frame = plan_frame(*infos, gsd=planned_gsd(infos, card, options), bounds=options.bounds)
-    return tile_grid(frame, card, options, search_area(frame, card, options))
 
 
 def plan_parts(grid: TileGrid, most_tiles: int) -> tuple[Rows, ...]:
@@ -70,6 +59,20 @@ def split_of(
     return parts if len(grid) > most_tiles and len(parts) > 1 else None
 
 
+def start_parts(before: Scene, after: Scene, captioner: Captioner, options: SceneOptions) -> None:
+    """Make the maps in ``options.keep_maps`` before the first part; those of other options are removed.
+
+    Raises:
+        TilingError, TooCoarse, MemoryTooSmall, MapsBusy, MapsUnusable: it cannot be done.
+    """
+    assert options.keep_maps is not None
+    card, on_cpu = captioner.card, device_of(captioner) == "cpu"
+    with open_pair(before, after, card, options) as opened:
+        memory = plan(options.memory, opened.grid, card, batch_size=options.batch_size, on_cpu=on_cpu)
+        with maps_of(opened, captioner, memory, options.keep_maps, replace_others=True):
+            pass
+
+
 def find_part(
     before: Scene,
     after: Scene,
@@ -77,34 +80,34 @@ def find_part(
     options: SceneOptions,
     rows: Sequence[int],
 ) -> None:
-    """Do one part, one of :func:`plan_parts`: fill ``options.tile_cache`` with its rows.
+    """Do one part, one of :func:`plan_parts`: write its rows into the maps in ``options.keep_maps``.
 
     Other parts of the pair may be done at the same time in other processes, by the same model and options.
     What an earlier try finished is not repeated.
 
     Raises:
-        OptionInvalid: there is no tile cache, or the scene has no such part.
-        TilingError, TooCoarse, MemoryTooSmall, MemoryExhausted, TileCacheUnusable: the part cannot be done.
+        OptionInvalid: there is no folder for the maps, or the scene has no such part.
+        TilingError, TooCoarse, MemoryTooSmall, MemoryExhausted, MapsUnusable: the part cannot be done.
     """
-    if options.tile_cache is None:
-        raise OptionInvalid("a part of a scene needs a tile cache to be kept in; give its folder")
-    with SceneRun.open(before, after, captioner, options, shared=True) as run:
+    if options.keep_maps is None:
+        raise OptionInvalid("a part of a scene needs a folder for its maps")
+    with open_pair(before, after, captioner.card, options) as opened:
         top, end = rows
-        edges = row_edges(run.grid)
+        edges = row_edges(opened.grid)
         if not (top in edges and end in edges and top < end):
             raise OptionInvalid(
-                f"{run.infos[0].path}: rows {top} to {end} are no part of this scene any more; cut it anew"
+                f"{opened.infos[0].path}: rows {top} to {end} are no part of this scene any more"
             )
-        for bands, _ in find_rows(run, rows=(top, end)):
-            for _ in bands:
-                pass  # taken to be kept
+        fill_maps(opened, captioner, options.keep_maps, (top, end), shared=True)
 
 
-def join_parts(before: Scene, after: Scene, captioner: Captioner, options: SceneOptions) -> ChangeReport:
+def join_parts(before: Scene, after: Scene, captioner: Captioner, options: SceneOptions) -> Report:
     """Make the report of a pair whose parts are done: that of :func:`workflows.caption_scene`.
 
-    A part that is missing or damaged is computed here. In the run record no tile counts as resumed: the parts
-    were computed for this report.
+    A part that is missing or damaged is detected here. No tile counts as resumed in the run record, since the
+    parts were detected for this report; the maps are not part of the result.
     """
-    report = caption_scene(before, after, captioner, options)
+    report = caption_scene(
+        before, after, captioner, replace(options, keep_maps=None), resume=options.keep_maps
+    )
     return replace(report, run={**report.run, "resumed_tiles": 0})

@@ -1,211 +1,57 @@
-"""One pair of scenes from end to end: tiles, change map, polygons, words, report."""
+"""Two scenes from end to end: detect, outline, group, describe, report."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cached_property
-from pathlib import Path, PurePath
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import rasterio
+
+from rscc.files import temporary_folder
+from rscc.freed_memory import keep_freed_memory
 from rscc.structures import Caption
-from rscc.text.sentences import map_name
-from tiling import Band, Frame, NothingValid, write_probability
-from workflows.errors import OptionInvalid
+from tiling import ChangeRegion, NothingValid
+from workflows.identity import SceneIdentities
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
-from workflows.report.change import SCHEMA_VERSION, Change
+from workflows.report.change import SCHEMA_VERSION
+from workflows.report.context import read_layers, with_context
 from workflows.report.record import (
     determination_record,
-    grid_record,
     ground_record,
     hash_of,
-    model_record,
     pair_record,
-    scene_record,
-    settings_record,
-    versions,
 )
-from workflows.report.report import ChangeReport
+from workflows.report.report import Report
 from workflows.report.summary import summary_of
-from workflows.scene.captions import Description, describe_regions
-from workflows.scene.carrier import OpenRun
-from workflows.scene.detection import Detection, find_regions
-from workflows.scene.events import Event, Events, Search, in_order, large, right_angled
-from workflows.scene.facts import by_direction, describe_by_facts
-from workflows.scene.land_cover import describe_by_cover
-from workflows.scene.lone_changes import lone_changes
-from workflows.scene.opening import Scene
-from workflows.scene.refinement import open_segmenter, refine_events
-from workflows.store.identity import SceneIdentities
+from workflows.scene.familiarity import scene_familiarity
+from workflows.scene.found import Changes
+from workflows.scene.given.judge import given_changes
+from workflows.scene.given.words import judged_of, unjudged_warnings, with_unjudged
+from workflows.scene.group import group
+from workflows.scene.maps import ChangeMaps
+from workflows.scene.network.detect import detect, maps_of
+from workflows.scene.network.map_folder import compress_maps, remove_maps
+from workflows.scene.network.memory import plan
+from workflows.scene.network.models import Network
+from workflows.scene.opening import OpenPair, open_pair
+from workflows.scene.outline import outline
+from workflows.scene.result import changes_of
+from workflows.scene.visibility.record import haze_warnings, not_judged
+from workflows.scene.words.decoder import describe_by_decoder
+from workflows.scene.words.facts import describe_by_facts
+from workflows.scene.words.land_cover import describe_by_cover
+from workflows.scenes import Scene
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from rscc.models.shared.extraction import Segmenter
-
-
-class SceneRun(OpenRun):
-    """One trip over a pair of scenes: what it carries, and its steps."""
-
-    @cached_property
-    def segmenter(self) -> Segmenter | None:
-        """What redraws the outlines; None without one.
-
-        Raises:
-            OptionInvalid, ExtraNotInstalled, WeightsNotFound: it cannot be loaded.
-        """
-        name = self.options.refine
-        return None if name is None else open_segmenter(name, device_of(self.captioner))
-
-    def regions(self, keep: Callable[[Band], None] | None = None) -> Detection:
-        """Find where the pair changed; ``keep`` is given the change probability, from top to bottom."""
-        # Before the work: what cannot be loaded is said at once.
-        _ = self.segmenter, self.scout
-        return find_regions(self, keep=keep)
-
-    @contextmanager
-    def keeping(self, path: Path | None) -> Iterator[Callable[[Band], None] | None]:
-        """Yield what keeps the change probability at ``path``, complete at the end; None without a path.
-
-        Raises:
-            OptionInvalid: finished tiles are kept too, which lack what is below the threshold.
-            ProbabilityNotWritable: the system refused.
-        """
-        if path is None:
-            yield None
-            return
-        if self.cache is not None:
-            raise OptionInvalid(
-                "a tile cache holds only what changed, and the change probability all of it; keep one of them"
-            )
-        frame, record = Frame(self.pair.grid, self.pair.focus), self._record_of_search()
-        self.probability = str(path)
-        software = f"rscc {record['versions']['rscc']}"
-        with write_probability(path, frame, self.grid.area, record, software) as keep:
-            yield keep
-
-    def events(self, detection: Detection) -> Events:
-        """Make the regions the changes of a report: grouped, whole, redrawn, in order.
-
-        Raises:
-            NothingValid: no tile has data on both dates.
-        """
-        if detection.counts["blank"] == len(self.grid):
-            before, after = self.infos
-            raise NothingValid(
-                f"{before.path} and {after.path}: every pixel is nodata on one date or the other"
-            )
-        events = Search(self).events(detection)
-        events = replace(events, events=large(events.events, self.options))  # again where they are redrawn
-        if self.segmenter is not None:
-            events = refine_events(self, events, self.segmenter)
-        changes = events.events
-        if self.options.regularize:
-            changes = right_angled(self.pair, changes, self.options.least_outline_for(self.pair.grid.gsd))
-        if self.fact_maps is None:
-            return replace(events, events=in_order(large(changes, self.options)))
-        changes = by_direction(self, large(changes, self.options), events.others)
-        alone = lone_changes(self, [*changes, *events.others])
-        return replace(events, events=in_order([*changes, *alone]))
-
-    def describe(self, events: Events) -> list[Description]:
-        """Return the caption of every change, and its alternatives."""
-        if self.fact_maps is not None:
-            captions = describe_by_facts(self, events.events, events.others)
-        elif self.options.ground and self.card.sentences == "land cover":
-            captions = describe_by_cover(self, events.events)
-        else:
-            changes, others = ([event.regions for event in some] for some in (events.events, events.others))
-            return describe_regions(self, changes, others)
-        return [(caption, caption.alternatives) for caption in captions]
-
-    def report(self, events: Events, descriptions: Sequence[Description]) -> ChangeReport:
-        """Return the changes with their words, and the record of this run."""
-        changes = [
-            self._change(number, event, *description)
-            for number, (event, description) in enumerate(zip(events.events, descriptions, strict=True), 1)
-        ]
-        finished = self.cache.remove if self.cache else None
-        return ChangeReport(changes, self._record(events, changes), finished=finished)
-
-    def _record_of_search(self) -> dict[str, Any]:
-        """Return what is known of a run before it: what the probability of a pixel came from."""
-        return {
-            "inputs": {
-                role: scene_record(info, taken)
-                for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)
-            },
-            "model": model_record(self.card),
-            "settings": settings_record(self.options, self.card),
-            "tiling": grid_record(self.pair, self.grid),
-            "versions": versions(),
-            "started": self.started.isoformat(timespec="seconds"),
-        }
-
-    def _record(self, events: Events, changes: Sequence[Change]) -> dict[str, Any]:
-        scenes, search = SceneIdentities({}, full=True), self._record_of_search()
-        # A part of a scene may be a hundredth of its bytes: nothing reads the rest.
-        whole = self.options.bounds is None
-        return {
-            "schema": SCHEMA_VERSION,
-            "summary": summary_of(changes).as_dict(),
-            "inputs": {
-                role: {**scene, "identity": scenes.on_disk(info.path) if whole else None}
-                for (role, scene), info in zip(search["inputs"].items(), self.infos, strict=True)
-            },
-            **determination_record(self.dates[1]),
-            "model": search["model"],
-            "settings": search["settings"],
-            "settings_sha256": hash_of(search["settings"]),
-            "tiling": {**search["tiling"], **events.counts},
-            "probability": self.probability,
-            "ground": ground_record(self.pair),
-            **pair_record(self.pair),
-            "refinement": events.refinement,
-            "land_cover": self.land_cover,
-            "memory": self.memory.as_dict(),
-            "resumed_tiles": self.cache.resumed_tiles if self.cache else 0,
-            "warnings": [*self.warnings, *events.warnings, *self.sizes.warnings],
-            "versions": search["versions"],
-            "started": search["started"],
-            "seconds": round(time.perf_counter() - self.clock, 2),
-        }
-
-    def _change(self, number: int, event: Event, caption: Caption, alternatives: tuple[str, ...]) -> Change:
-        before, after = (PurePath(info.path).name for info in self.infos)
-        return Change(
-            id=number,
-            caption=caption.text,
-            alternatives=alternatives,
-            score=float(caption.score),
-            date_before=self.dates[0].value,
-            date_after=self.dates[1].value,
-            before=before,
-            after=after,
-            model=self.card.name,
-            model_version=self.card.version,
-            **event.measured(self.ground),
-            **_stated(caption),
-        )
-
-
-def _stated(caption: Caption) -> dict[str, Any]:
-    """Return the fields of a change that its facts fill; none for a caption without."""
-    facts = getattr(caption, "facts", None)
-    if facts is None:
-        return {}
-    named = {"came": facts.came, "gone": facts.gone, "before_cover": facts.before}
-    return {
-        "direction": facts.direction,
-        **{field: tuple(map(map_name, names)) for field, names in named.items()},
-        "count_sure": facts.sure,
-        "changed_m2": facts.area_m2,
-        "changed_back_m2": facts.back_m2,
-        "changed_at_least": facts.at_least,
-        "caption_confident": getattr(caption, "confident", True),
-    }
 
 
 def caption_scene(
@@ -215,30 +61,159 @@ def caption_scene(
     options: SceneOptions | None = None,
     progress: Progress | None = None,
     *,
-    probability: Path | None = None,
-) -> ChangeReport:
-    """Find what changed between two scenes and say it in words; memory does not grow with the scene.
+    resume: Path | None = None,
+) -> Report:
+    """Find what changed between two scenes and describe it; memory does not grow with the height of a scene.
 
-    The scenes are given by their names, or as :func:`tiling.describe` returned them. Without a captioner the
-    default model is loaded; whoever has many pairs loads one captioner for all.
-
-    ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and
-    ``captions``, and ``outlines`` with ``refine``.
-    With ``probability`` the change probability is kept at that path, a Cloud Optimized GeoTIFF.
+    Args:
+        before, after: names of the scenes, or their headers as :func:`tiling.describe` returns them.
+        captioner: a loaded one, for many pairs; None loads the default model.
+        progress: called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+        resume: folder for the maps where ``options.keep_maps`` is None. The same call after a kill continues
+            there; writing the report removes it. Without it the maps are in a temporary folder.
 
     Raises:
-        ProbabilityNotWritable: the change probability cannot be kept.
         TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
         TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
+        ContextInvalid, GivenInvalid: a context layer, or the layer of given changes, cannot be read.
+        MapsUnusable, MapsBusy: the folder for the maps holds something else, or another run uses it.
         RsccError: the model cannot run here.
     """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    options = options or SceneOptions()
+    layers = read_layers(options.context)
     if captioner is None:
         from rscc.captioner import Captioner
 
         captioner = Captioner.load()
+    if options.memory is None:
+        keep_freed_memory()  # before the first threads: each keeps the memory arena that it starts with
     with (
-        SceneRun.open(before, after, captioner, options, progress) as run,
-        run.keeping(probability) as keep,
+        rasterio.Env(),  # once, not for each outline that is rasterized
+        open_pair(before, after, captioner.card, options) as opened,
+        _identified(opened) as identities,
+        detected(opened, captioner, progress, resume=resume) as (maps, regions, network),
     ):
-        events = run.events(run.regions(keep))
-        return run.report(events, run.describe(events))
+        hidden = not_judged(maps, opened.ground)
+        if opened.given is None:
+            _check_valid(opened, maps, hidden["by"])
+            changes = group(regions, maps, options)
+        else:
+            changes = given_changes(opened.given.outlines, regions, maps, options)
+        captions, land_cover = described(judged_of(changes), opened, maps, network, progress)
+        captions = with_unjudged(changes, captions)
+        if options.keep_maps is not None:
+            compress_maps(maps)
+        record = opened.record()
+        found = with_context(changes_of(changes.found, captions, opened.ground, record, options), layers)
+        familiarity = scene_familiarity(maps)
+        record = {
+            "schema": SCHEMA_VERSION,
+            "summary": {},
+            **record,
+            "inputs": {
+                role: {**scene, "identity": identity}
+                for (role, scene), identity in zip(record["inputs"].items(), identities(), strict=True)
+            },
+            **determination_record(opened.dates[1]),
+            "settings_sha256": hash_of(record["settings"]),
+            "tiling": {**record["tiling"], **_counts(maps)},
+            "maps": None if options.keep_maps is None else str(options.keep_maps),
+            "ground": ground_record(opened.pair),
+            "not_judged": hidden,
+            **pair_record(opened.pair),
+            "familiarity": None if familiarity is None else round(familiarity, 4),
+            "land_cover": land_cover,
+            "memory": network.memory.as_dict(),
+            "resumed_tiles": maps.resumed_tiles,
+            "warnings": [
+                *opened.warnings,
+                *unjudged_warnings(changes, opened.given),
+                *haze_warnings(maps, [info.path for info in opened.infos]),
+                *network.batches.warnings,
+            ],
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - clock, 2),
+        }
+        record["summary"] = summary_of(found, record).as_dict()
+    temporary = resume if options.keep_maps is None else None
+    return Report(found, record, finished=None if temporary is None else partial(remove_maps, temporary))
+
+
+@contextmanager
+def detected(
+    opened: OpenPair,
+    captioner: Captioner,
+    progress: Progress | None = None,
+    *,
+    resume: Path | None = None,
+) -> Iterator[tuple[ChangeMaps, list[ChangeRegion], Network]]:
+    """Detect the changes of a pair and outline them; yield the maps, the regions and the network.
+
+    Args:
+        resume: see :func:`caption_scene`.
+
+    Raises:
+        MapsUnusable, MapsBusy, MemoryTooSmall, MemoryExhausted, NonFiniteOutput: it cannot be done.
+    """
+    options, card, grid = opened.options, opened.card, opened.grid
+    memory = plan(
+        options.memory, grid, card, batch_size=options.batch_size, on_cpu=device_of(captioner) == "cpu"
+    )
+    with ExitStack() as stack:
+        folder = options.keep_maps or resume
+        if folder is None:
+            folder = stack.enter_context(temporary_folder())
+        replace_others = options.keep_maps is None
+        maps = stack.enter_context(maps_of(opened, captioner, memory, folder, replace_others=replace_others))
+        memory = replace(memory, batch_size=int(maps.about["batch_size"]))
+        network = Network(captioner, opened.pair, options, memory)
+        bands = detect(opened, network, maps, progress)
+        regions = outline(bands, options.threshold_for(card), opened.pair.grid, options)
+        yield maps, regions, network
+
+
+def _check_valid(opened: OpenPair, maps: ChangeMaps, hidden_by: Mapping[str, float]) -> None:
+    counts = maps.counts()
+    is_seen = any(area for name, area in hidden_by.items() if name != "fill")
+    if counts["blank"] == counts["tiles"] and not is_seen:
+        before, after = opened.infos
+        raise NothingValid(f"{before.path} and {after.path}: every pixel is nodata on one date or the other")
+
+
+def _counts(maps: ChangeMaps) -> dict[str, int]:
+    counts = maps.counts()
+    return {name: counts[name] for name in ("blank", "identical", "ruled_out")}
+
+
+def described(
+    changes: Changes, opened: OpenPair, maps: ChangeMaps, network: Network, progress: Progress | None
+) -> tuple[Sequence[Caption], dict[str, Any] | None]:
+    """Return the caption of every change, and what land cover was measured by."""
+    if maps.rules is not None:
+        return describe_by_facts(changes, maps, opened.ground, progress), None
+    options = opened.options
+    if options.ground and opened.card.sentences == "land cover":
+        is_box = options.box is not None
+        return describe_by_cover(
+            changes.found, opened.pair, opened.ground, maps.seen, is_box=is_box, progress=progress
+        )
+    found, others = ([change.pixels for change in some] for some in (changes.found, changes.others))
+    return describe_by_decoder(found, others, opened.pair, network, progress, maps.seen), None
+
+
+@contextmanager
+def _identified(opened: OpenPair) -> Iterator[Callable[[], list[str | None]]]:
+    """Hash the scenes in a thread beside the block; yield what waits for the hashes.
+
+    With a box there are none, since the rest of the bytes is not read.
+    """
+    scenes = SceneIdentities({}, full=True)
+    paths = [info.path for info in opened.infos] if opened.options.box is None else []
+    with ThreadPoolExecutor(1, thread_name_prefix="hash") as pool:
+        hashes = pool.submit(lambda: [scenes.on_disk(path) for path in paths] or [None, None])
+        try:
+            yield hashes.result
+        except BaseException:
+            scenes.stop()
+            raise

@@ -1,1 +1,1 @@
-"""One reader a benchmark; each knows its layout on disk and nothing else."""
+"""Readers of the benchmarks, one file each, which know the layout on disk."""

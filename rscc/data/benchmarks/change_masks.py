@@ -7,47 +7,45 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rscc.data.pairs import PairList, PairRecord
-from rscc.data.single_dates import metres, read_index
+from rscc.data.pairs import PairRecord
+from rscc.data.single_dates import index_of, metres, typed_rows
 from rscc.errors import DatasetLayoutInvalid
 
 
-class ChangeMasks(PairList):
-    """All pairs of the named collections.
+class ChangeMasks:
+    """All pairs of the named collections, in ``records``.
 
-    A pair larger than ``size`` on the ground counts for several crops in an epoch, four at most for
-    imagery coarser than 0.5 m, since its crops are enlarged.
+    A pair larger than ``size`` pixels gives several crops per epoch, at most four if it is coarser than
+    0.5 m, because its crops are enlarged.
     """
 
     def __init__(self, root: str | Path, *, datasets: tuple[str, ...] = (), size: int = 256):
-        """Read the index; images are read on access.
+        """Read the index, no images.
 
         Raises:
             DatasetLayoutInvalid: no index, a column is missing, or no pair is left.
         """
         self.root = Path(root)
-        index = self.root / "index.csv"
-        rows = [row for row in read_index(self.root) if not datasets or row.get("dataset") in datasets]
-        self.records = []
+        index = index_of(self.root)
+        rows = typed_rows(index, {"file": str, "width": int, "height": int, "gsd_m": metres})
+        self.records: list[PairRecord] = []
         for row in rows:
-            try:
-                crops = (int(row["width"]) // size) * (int(row["height"]) // size)
-                gsd, name = metres(row["gsd_m"]), row["file"]
-            except (KeyError, ValueError, TypeError) as error:
-                raise DatasetLayoutInvalid(f"{index}: a row lacks a column or a number ({error})") from error
+            if datasets and row.get("dataset") not in datasets:
+                continue
+            crops, name = (row["width"] // size) * (row["height"] // size), row["file"]
             self.records.append(
                 PairRecord(
                     id=name,
                     before=self.root / "A" / name,
                     after=self.root / "B" / name,
                     mask=self.root / "label" / name,
-                    gsd=gsd,
-                    crops=max(1, min(crops, 4) if gsd > 0.5 else crops),
+                    gsd=row["gsd_m"],
+                    crops=max(1, min(crops, 4) if row["gsd_m"] > 0.5 else crops),
                 )
             )
         if not self.records:
-            known = ", ".join(sorted({row.get("dataset", "") for row in read_index(self.root)})) or "no rows"
+            known = ", ".join(sorted({row.get("dataset", "") for row in rows})) or "no rows"
             raise DatasetLayoutInvalid(
-                f"{index}: no pair of {', '.join(datasets) or 'any data set'} there; its column dataset has "
-                f"{known}; name what is wanted by data.mask_datasets in a config, or by --mask-dataset"
+                f"{index}: no pair of {', '.join(datasets) or 'any data set'}; its column dataset has "
+                f"{known}; select with data.mask_datasets in a config, or with --mask-dataset"
             )

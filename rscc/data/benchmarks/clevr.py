@@ -1,10 +1,10 @@
-"""CLEVR-Change (Park et al., ICCV 2019) in its official layout.
+"""CLEVR-Change (Park et al., ICCV 2019) and CLEVR-DC in their official layouts.
 
-``images/CLEVR_default_000000.png``, ``sc_images/CLEVR_semantic_000000.png`` (something changed) and
-``nsc_images/CLEVR_nonsemantic_000000.png`` (only the camera and the light moved), ``change_captions.json``
-and ``no_change_captions.json`` (default image to its sentences), ``splits.json`` (split to image numbers)
-and ``type_mapping.json`` (color, material, add, drop, move to image files; the papers' "Texture" is
-``material`` there). Every image of a split gives two pairs, the changed one first.
+CLEVR-Change: ``images/CLEVR_default_000000.png``, ``sc_images/CLEVR_semantic_000000.png`` (something changed)
+and ``nsc_images/CLEVR_nonsemantic_000000.png`` (only camera and light moved), ``change_captions.json`` and
+``no_change_captions.json`` (default image to its sentences), ``splits.json`` (split to image numbers) and
+``type_mapping.json`` (color, material, add, drop, move to image files; the papers' "Texture" is ``material``
+there). Every image of a split gives two pairs, the changed one first.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from rscc.data.benchmarks.annotations import (
     PairDataset,
     clean_captions,
+    describes_change,
     list_of,
     read_annotations,
-    speaks_of_change,
 )
 from rscc.data.pairs import PairRecord
 
@@ -31,30 +31,19 @@ class ClevrChange(PairDataset):
         with read_annotations(self.root / "type_mapping.json", self.title) as content:
             named = {name: kind for kind, names in content.items() for name in list_of(names, str)}
             kinds = {number: named[number] for number in numbers}
-        changed, unchanged = (
-            self._captions(name, numbers) for name in ("change_captions.json", "no_change_captions.json")
-        )
+        changed = self._captions("change_captions.json", numbers)
+        unchanged = self._captions("no_change_captions.json", numbers)
         records = []
         for number in numbers:
             before = self.root / "images" / f"CLEVR_default_{number}"
-            moved, still = f"CLEVR_semantic_{number}", f"CLEVR_nonsemantic_{number}"
-            records += [
-                PairRecord(
-                    id=moved,
-                    before=before,
-                    after=self.root / "sc_images" / moved,
-                    captions=changed[number],
-                    changed=True,
-                    kind=kinds[number],
-                ),
-                PairRecord(
-                    id=still,
-                    before=before,
-                    after=self.root / "nsc_images" / still,
-                    captions=unchanged[number],
-                    changed=False,
-                ),
-            ]
+            name = f"CLEVR_semantic_{number}"
+            after, captions = self.root / "sc_images" / name, changed[number]
+            records.append(
+                PairRecord(name, before, after, captions=captions, changed=True, kind=kinds[number])
+            )
+            name = f"CLEVR_nonsemantic_{number}"
+            after, captions = self.root / "nsc_images" / name, unchanged[number]
+            records.append(PairRecord(name, before, after, captions=captions, changed=False))
         return records
 
     def _captions(self, file: str, numbers: list[str]) -> dict[str, tuple[str, ...]]:
@@ -70,17 +59,17 @@ class ClevrDC(PairDataset):
     def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
         """Read the pairs of the split."""
         with read_annotations(self.root / "split.json", self.title) as content:
-            numbers = [str(number) for number in list_of(content[self.split], int)]
+            names = [f"{number}.png" for number in list_of(content[self.split], int)]
         with read_annotations(self.root / "captions.json", self.title) as content:
-            named = {key.removesuffix(".png"): sentences for key, sentences in content.items()}
-            captions = {number: clean_captions(named[number]) for number in numbers}
+            sentences = {key.removesuffix(".png"): texts for key, texts in content.items()}
+            captions = {name: clean_captions(sentences[name.removesuffix(".png")]) for name in names}
         return [
             PairRecord(
-                id=f"{number}.png",
-                before=self.root / "bef" / f"{number}.png",
-                after=self.root / "aft" / f"{number}.png",
-                captions=captions[number],
-                changed=speaks_of_change(captions[number]),
+                id=name,
+                before=self.root / "bef" / name,
+                after=self.root / "aft" / name,
+                captions=captions[name],
+                changed=describes_change(captions[name]),
             )
-            for number in numbers
+            for name in names
         ]

@@ -1,9 +1,9 @@
 """Dubai-CC (Hoxha et al., TGRS 2022) in its official layout: 500 tiles of 50 x 50 px, Landsat 7, 30 m.
 
-``description_jsontr_te_val/{Train,Validation,Test}_Dubai_CC.json`` (also read when they lie in the root
-itself) and ``imgs_tiles/RGB/{500_2000,500_2010}/<tile>.tif``. The JSON is that of LEVIR-CC without folders
-and flags: a pair counts as changed when one of its five sentences speaks of a change. The split lists
-``train.txt``, ``val.txt`` and ``test.txt`` of later projects say the same and are not read.
+``description_jsontr_te_val/{Train,Validation,Test}_Dubai_CC.json`` (or in the root itself) and
+``imgs_tiles/RGB/{500_2000,500_2010}/<tile>.tif``. The JSON is that of LEVIR-CC without folders and flags: a
+pair counts as changed if one of its five sentences describes a change. The split lists ``train.txt``,
+``val.txt`` and ``test.txt`` of later projects are equal and are not read.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from __future__ import annotations
 from rscc.data.benchmarks.annotations import (
     PairDataset,
     clean_captions,
+    describes_change,
     folder_of,
     list_of,
     read_annotations,
-    speaks_of_change,
 )
 from rscc.data.pairs import PairRecord, file_name
 
@@ -41,7 +41,7 @@ class DubaiCC(PairDataset):
                         before=tiles / "500_2000" / name,
                         after=tiles / "500_2010" / name,
                         captions=captions,
-                        changed=speaks_of_change(captions),
+                        changed=describes_change(captions),
                         gsd=30.0,
                     )
                 )

@@ -1,8 +1,8 @@
 """Image Editing Request (Tan et al., ACL 2019) in its official layout.
 
 ``train.json``, ``valid.json`` and ``test.json`` list ``img0``, ``img1``, ``sents`` and ``uid``; ``images/``
-holds the files. Training pairs have one request, the others three. Every pair was edited. The two images
-may differ in size: the edited one is then resized to the other.
+holds the files. Training pairs have one request, the others three. Every pair was edited. If the two images
+differ in size, the edited one is resized to the other.
 """
 
 from __future__ import annotations

@@ -2,10 +2,9 @@
 
 ``train.json``, ``val.json`` and ``test.json`` (in the root or in ``annotations/``) list ``img_id`` and
 ``sentences``; ``resized_images/`` (or ``images/``) holds ``<id>.png``, ``<id>_2.png`` and ``<id>_diff.png``,
-which is not read. Every entry is a pair of its own; some images were described by two people and stand
-there twice.
+which is not read. Every entry is a pair; some images were described by two people and occur twice.
 
-The two frames of a pair were chosen because they differ: every pair counts as changed, also the one in a
+The two frames of a pair were chosen because they differ: every pair counts as changed, even the one in a
 hundred whose writer saw nothing. "Left" and "right" may mean the two frames, so do not flip these images.
 """
 
@@ -24,7 +23,7 @@ from rscc.data.pairs import PairRecord, file_name
 
 
 class SpotTheDiff(PairDataset):
-    """One-sentence setting, the papers': each sentence of an entry is a reference on its own."""
+    """One-sentence setting of the papers: each sentence of an entry is a reference."""
 
     title = "Spot-the-Diff"
 
@@ -50,12 +49,12 @@ class SpotTheDiff(PairDataset):
         return records
 
     def references(self, sentences: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the references that an entry's sentences make."""
+        """Return the references made of an entry's sentences."""
         return sentences
 
 
 class SpotTheDiffMulti(SpotTheDiff):
-    """Multi-sentence setting: all sentences of an entry, in their order, are one reference."""
+    """Multi-sentence setting: all sentences of an entry, in order, are one reference."""
 
     def references(self, sentences: tuple[str, ...]) -> tuple[str, ...]:
         """Return the sentences as one text."""

@@ -1,1 +1,1 @@
-"""Training pairs that are made: of masks, of one date disturbed, of buildings put in or taken out."""
+"""Makes captioned training pairs from imagery with masks."""

@@ -1,4 +1,4 @@
-"""Writes made pairs as a folder in the layout of LEVIR-CC, whole or not at all."""
+"""Writes synthetic pairs as a folder in the layout of LEVIR-CC, complete or not at all."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.pairs import PairSample, read_pair
 from rscc.data.synthesis import medium
 from rscc.data.synthesis.medium import City, MediumPair
-from rscc.data.synthesis.synthesis import GSD, MadePair, SynthesisOptions
+from rscc.data.synthesis.suburbs import GSD, SynthesisOptions, SyntheticPair
 from rscc.errors import DatasetLayoutInvalid, OutputExists
 from rscc.files import atomic_write
+
+PARTS = ("A", "B", "label")
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class SynthesisSummary:
     """What was written.
 
     Attributes:
-        folder: where.
+        folder: the new folder.
         kinds: kind to number of pairs.
         changed: number of pairs that changed.
         examples: kind to the first caption of its first pair.
@@ -48,32 +50,31 @@ class SynthesisSummary:
 
 
 def write_synthesis(
-    pairs: Iterable[MadePair],
+    pairs: Iterable[SyntheticPair],
     folder: Path,
     options: SynthesisOptions,
     *,
     sources: dict[str, str],
     command: str = "",
 ) -> SynthesisSummary:
-    """Write pairs to a new folder; it appears under its name only when it is complete.
+    """Write pairs to a new folder, which gets its name when it is complete.
 
     Args:
-        pairs: what to write; images of 256 x 256 pixels.
-        folder: must not exist.
-        options, sources, command: for the record; by name of each input its folder, and the command line.
+        pairs: images of 256 x 256 pixels.
+        options, sources, command: for the record: also the folder of each input, and the command line.
 
     Raises:
-        OutputExists: the folder is there already.
+        OutputExists: the folder exists.
     """
     entries: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    with new_folder(folder, "train") as partial:
+    with new_folder(folder, "train") as draft:
         for pair in pairs:
             name = f"{pair.kind}_{kinds[pair.kind]:06d}.png"
             kinds[pair.kind] += 1
             examples.setdefault(pair.kind, pair.sample.captions[0])
-            entry = write_pair(partial, pair.sample, name, split="train", kind=pair.kind, gsd=GSD)
+            entry = write_pair(draft, pair.sample, name, split="train", kind=pair.kind, gsd=GSD)
             entries.append(entry | {"made_from": list(pair.sources)})
         changed = sum(entry["changeflag"] for entry in entries)
         record: dict[str, Any] = {
@@ -83,8 +84,8 @@ def write_synthesis(
             "pairs": dict(kinds),
             "changed": changed,
         }
-        write_annotations(partial, {"dataset": "synthesis", "images": entries}, record)
-        (partial / "README.md").write_text(_readme(record), encoding="utf-8")
+        write_annotations(draft, {"dataset": "synthesis", "images": entries}, record)
+        (draft / "README.md").write_text(_readme(record), encoding="utf-8")
     return SynthesisSummary(folder, dict(kinds), changed, examples)
 
 
@@ -92,9 +93,9 @@ def _readme(record: dict[str, Any]) -> str:
     rows = "".join(f"| {kind} | {number} |\n" for kind, number in record["pairs"].items())
     sources = "".join(f"- {name}: {folder}\n" for name, folder in record["sources"].items())
     return (
-        "# Made-up pairs with captions\n\n"
+        "# Synthetic pairs with captions\n\n"
         "Written by `rscc synthesize` in the layout of LEVIR-CC, split train only; "
-        "read with `rscc train --also`.\n"
+        "used with `rscc train --also`.\n"
         "The images are cut from those of the sources and keep their licence; the captions come from a "
         "grammar.\n\n"
         f"| kind | pairs |\n|---|---|\n{rows}\n"
@@ -103,21 +104,18 @@ def _readme(record: dict[str, Any]) -> str:
     )
 
 
-PARTS = ("A", "B", "label")
-
-
 @contextmanager
 def new_folder(folder: Path, *splits: str) -> Iterator[Path]:
-    """Give a partial folder beside ``folder`` that takes its name at the end, or is removed on any error.
+    """Give a draft beside ``folder`` that takes its name at the end, or is removed on any error.
 
-    It holds the folders for the images of the splits.
+    It has the folders for the images of the splits.
 
     Raises:
-        OutputExists: the folder is there already.
+        OutputExists: the folder exists.
     """
     if folder.exists():
         raise OutputExists(f"{folder} exists already; remove it or choose another folder")
-    with atomic_write(folder, alone=True) as (draft,):
+    with atomic_write(folder) as (draft,):
         for split, part in product(splits, PARTS):
             (draft / "images" / split / part).mkdir(parents=True)
         yield draft
@@ -136,7 +134,7 @@ def write_pair(
 
     Args:
         folder: of :func:`new_folder`.
-        sample: the pair, with a mask.
+        sample: a pair with a mask.
         name: of the three files.
         split, kind, gsd: of the entry.
     """
@@ -174,31 +172,30 @@ def read_cities(root: Path) -> list[City]:
 
 
 def write_medium(pairs: Iterable[MediumPair], folder: Path, *, command: str) -> dict[str, dict[str, int]]:
-    """Write tiles to a new folder; it appears under its name only when it is complete.
+    """Write tiles to a new folder, which gets its name when it is complete.
 
     Returns:
-        split to place to number of tiles; ``changed`` counts those of the split that changed.
+        Split to place to number of tiles; ``changed`` counts those of the split that changed.
 
     Raises:
-        OutputExists: the folder is there already.
-        DatasetLayoutInvalid: a split got no tile.
+        OutputExists: the folder exists.
+        DatasetLayoutInvalid: a split has no tile.
     """
-    with new_folder(folder, *SPLITS) as partial:
-        counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
-        entries = [_write(pair, partial, counts[pair.split]) for pair in pairs]
-        empty = [split for split in SPLITS if not counts[split]]
-        if empty:
+    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
+    entries = []
+    with new_folder(folder, *SPLITS) as draft:
+        for pair in pairs:
+            count = counts[pair.split]
+            name = f"{pair.place}_{count[pair.place]:04d}.png"
+            count[pair.place] += 1
+            count["changed"] += bool(pair.sample.changed)
+            gsd = round(pair.gsd, 2)
+            entries.append(write_pair(draft, pair.sample, name, split=pair.split, kind=pair.place, gsd=gsd))
+        if empty := [split for split in SPLITS if not counts[split]]:
             raise DatasetLayoutInvalid(
                 f"{folder}: no place is in the split {', '.join(empty)}; give the folder with all cities"
             )
         summary = {split: dict(counts[split]) for split in SPLITS}
         content = {"dataset": "medium", "gsd": medium.GSD, "images": entries}
-        write_annotations(partial, content, {"command": command, "tiles": summary})
+        write_annotations(draft, content, {"command": command, "tiles": summary})
     return summary
-
-
-def _write(pair: MediumPair, folder: Path, counts: Counter[str]) -> dict[str, Any]:
-    name = f"{pair.place}_{counts[pair.place]:04d}.png"
-    counts[pair.place] += 1
-    counts["changed"] += bool(pair.sample.changed)
-    return write_pair(folder, pair.sample, name, split=pair.split, kind=pair.place, gsd=round(pair.gsd, 2))

@@ -1,9 +1,8 @@
-"""Sentences on buildings that appear or disappear, in the words of a captioned data set.
+"""Sentences on buildings that appear or disappear, with the word frequencies of a captioned data set.
 
-What may be said is written here: which number words fit a number of buildings, which verbs mean building and
-which removal, which words name a place. How often it is said, and in which exact phrases, is counted in the
-captions of the training split at run time. A sentence is ``QUANTITY [SIZE] NOUN VERB [PLACE]``, and every
-part of it is true of the mask it is made from.
+This file defines which number words fit a number of buildings, which verbs mean construction and which
+removal, and which words name a place. Frequencies and exact phrases are counted in the captions of the
+training split. A sentence is ``QUANTITY [SIZE] NOUN VERB [PLACE]``, and every part of it is true of its mask.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ QUANTITIES: dict[str, tuple[int, int]] = {
     **{"many": (8, MANY), "lots of": (10, MANY), "a lot of": (10, MANY), "massive": (14, MANY)},
     **{"a row of": (3, 12)},
 }
-"""Number words and the least and greatest number of buildings each is said of."""
+"""Number words and the smallest and largest number of buildings that each fits."""
 IN_LINE = frozenset({"a row of"})
-"""Number words that also ask that the buildings stand in one line."""
+"""Number words that also need the buildings to stand in one line."""
 NOUNS = {"house": "houses", "building": "buildings", "villa": "villas"}
 LARGE = frozenset({"large", "big", "huge"})
 SMALL = frozenset({"small"})
 LARGE_AREA, SMALL_AREA = 2400.0, 260.0
-"""Pixels of 0.5 m: a building from 600 m2 on may be called large, one below 65 m2 small."""
+"""Pixels of 0.5 m: a building of at least 600 m2 is large, one below 65 m2 small."""
 LEAST_AREA = 48
-"""Smaller parts of a mask (12 m2) are cut-off corners and are not counted as buildings."""
+"""Smaller parts of a mask (12 m2) are cut-off corners and do not count as buildings."""
 
 _BUILT = r"(?:re)?built|constructed|erected|added"
 _GONE = r"removed|demolished|dismantled|destroyed|torn down|pulled down"
@@ -58,13 +57,13 @@ _NOUN = "|".join([*NOUNS.values(), *NOUNS])
 
 @dataclass(frozen=True)
 class Buildings:
-    """What a mask says of the buildings in it.
+    """The buildings of a mask.
 
     Attributes:
         count: connected parts of at least :data:`LEAST_AREA` pixels.
         areas: pixels of each, descending.
-        regions: places of which all the buildings can be said to be at, as words of direction in the order
-            row, column: ``top``, ``bottom left``, ``center``; and ``corner`` for any of the four corners.
+        regions: places where all buildings are, as words of direction in the order row, column: ``top``,
+            ``bottom left``, ``center``; and ``corner`` for any of the four corners.
         in_line: whether at least three buildings stand in one line.
     """
 
@@ -75,7 +74,7 @@ class Buildings:
 
 
 def describe_mask(mask: np.ndarray) -> Buildings:
-    """Count and place the buildings of a mask (H, W) bool; parts that touch, also at a corner, are one."""
+    """Describe the buildings of a mask (H, W) bool, its 8-connected parts."""
     labels, number = ndimage.label(mask, np.ones((3, 3)))
     areas = np.bincount(labels.ravel(), minlength=number + 1)[1:]
     counted = np.flatnonzero(areas >= LEAST_AREA) + 1
@@ -92,7 +91,7 @@ def describe_mask(mask: np.ndarray) -> Buildings:
 
 
 def _regions(inside: np.ndarray) -> tuple[str, ...]:
-    """Return the places where nearly all of the mass and, clearly, its centre lie."""
+    """Return the places where nearly all of the area and, clearly, its centre lie."""
     y, x = (positions / side for positions, side in zip(np.nonzero(inside), inside.shape, strict=True))
     spans = (("top", y, False), ("bottom", y, True), ("left", x, False), ("right", x, True))
     sides = []
@@ -120,7 +119,7 @@ class Grammar:
     """Frequencies of the parts of sentences.
 
     Attributes:
-        quantities, nouns, sizes: word to how often it was said; sizes are adjectives, with ``""`` for none.
+        quantities, nouns, sizes: word to its count; sizes are adjectives, with ``""`` for none.
         verbs: (``built`` or ``removed``, ``one`` or ``more``) to verb phrases.
         places: region (see :class:`Buildings`) to phrases.
         place_share: share of the sentences on one building, and on more, that name a place.
@@ -135,10 +134,10 @@ class Grammar:
 
     @classmethod
     def learn(cls, captions: Iterable[str]) -> Grammar:
-        """Count the parts in captions of changed pairs, lower case, words parted by spaces.
+        """Count the parts in captions of changed pairs, lower case, words separated by spaces.
 
         Raises:
-            DatasetLayoutInvalid: they hold no sentence of the kind ``several houses are built``.
+            DatasetLayoutInvalid: no caption is like ``several houses are built``.
         """
         grammar = cls()
         start = re.compile(
@@ -166,9 +165,9 @@ class Grammar:
         return grammar
 
     def _learn_places(self, caption: str) -> None:
-        """Count the place a caption ends with, in every turn of it."""
+        """Count the place at the end of a caption, in every flip of it."""
         found = _PLACE.search(caption)
-        # "the top corner" leaves open which one; it would be wrong of a building in the middle of the top.
+        # "the top corner" is ambiguous; it would be wrong for a building in the middle of the top.
         if found is not None and not ("corner" in found[0] and " " not in _region_of(found[0])):
             for flip in FLIPS:
                 phrase = flip_words(found[0], flip)
@@ -178,7 +177,7 @@ class Grammar:
             self.places.setdefault("corner", Counter())[found[0]] += len(FLIPS)
 
     def _learn_removal(self, caption: str) -> None:
-        """Count what is said of anything that goes: trees are removed more often than houses."""
+        """Count verbs of removal of anything: trees are removed more often than houses."""
         for phrase in re.findall(rf"\b({_VERB['removed']})\b", caption):
             for number in _number_of(phrase):
                 self.verbs.setdefault(("removed", number), Counter())[phrase] += 1
@@ -186,18 +185,18 @@ class Grammar:
     def _check(self) -> None:
         if not self.nouns or any(("built", number) not in self.verbs for number in ("one", "more")):
             raise DatasetLayoutInvalid(
-                "the training captions hold too few sentences on buildings that are built to learn a grammar "
-                "from; give the captioned data set itself with --data"
+                "too few training captions describe construction to learn a grammar from; give the captioned "
+                "data set itself with --data"
             )
 
     def can_remove(self) -> bool:
-        """Return whether the captions taught how to say that something is gone."""
+        """Return whether the captions had verbs of removal."""
         return all(("removed", number) in self.verbs for number in ("one", "more"))
 
     def sentences(
         self, buildings: Buildings, rng: np.random.Generator, *, removed: bool = False, number: int = 5
     ) -> tuple[str, ...]:
-        """Say ``number`` sentences on at least one building, different ones as far as the words allow.
+        """Return ``number`` sentences on at least one building, distinct ones as far as possible.
 
         The buildings appear, or disappear if they are ``removed``.
         """
@@ -213,7 +212,7 @@ class Grammar:
     def _sentence(self, buildings: Buildings, rng: np.random.Generator, change: str) -> str:
         number = "one" if buildings.count == 1 else "more"
         fitting = Counter({word: n for word, n in self.quantities.items() if _fits(word, buildings)})
-        # A small set of captions may lack a word for this number; the plain ones are always understood.
+        # A small set of captions may lack a word for this number; simple ones are always correct.
         quantity = _draw(fitting or Counter(["a" if number == "one" else "some"]), rng)
         size = _draw(Counter({word: n for word, n in self.sizes.items() if _size_fits(word, buildings)}), rng)
         noun = _draw(self.nouns, rng)
@@ -227,7 +226,7 @@ class Grammar:
 
 
 def _draw(counts: Counter[str], rng: np.random.Generator) -> str:
-    """Draw one word by its frequency; no word gives the empty one."""
+    """Draw one word by its frequency; without words return an empty text."""
     words = sorted(counts)
     if not words:
         return ""
@@ -240,7 +239,7 @@ def _singular(noun: str) -> str:
 
 
 def _number_of(verb: str) -> Sequence[str]:
-    """Return whether a verb phrase is said of one, of more, or of both (``appeared``)."""
+    """Return whether a verb phrase fits one, more, or both (``appeared``)."""
     if _PLURAL.match(verb):
         return ("more",)
     return ("one",) if _SINGULAR.match(verb) else ("one", "more")
@@ -258,7 +257,7 @@ def _size_fits(size: str, buildings: Buildings) -> bool:
 
 
 def _region_of(phrase: str) -> str:
-    """Return the region a place phrase names, as in :class:`Buildings`."""
+    """Return the region that a place phrase names, as in :class:`Buildings`."""
     words = set(re.split(r"[ -]", phrase))
     row = "top" if words & {"top", "upper"} else "bottom" if words & {"bottom", "lower"} else ""
     column = "left" if "left" in words else "right" if "right" in words else ""

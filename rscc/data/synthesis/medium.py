@@ -1,9 +1,9 @@
-"""Captioned pairs at 10 to 90 m, cut from scenes of which more is known than their pixels.
+"""Captioned pairs at 10 to 90 m, cut from scenes with masks or spectral bands.
 
-Two kinds of places: cities with masks of what was built (Onera's Sentinel-2 pairs, red, green and blue
-only), and series of dates with a near-infrared band, whose water, vegetation and bare ground are told from
-spectral indices and whose masks are where these classes differ between two dates. Training, validation and
-test lie in different places: whole cities, and strips of columns of a series.
+There are cities with construction masks (Onera's Sentinel-2 pairs, only red, green and blue), and series of
+dates with a near-infrared band, where water, vegetation and bare ground follow from spectral indices and the
+masks are where these classes differ between two dates. Training, validation and test are at different
+places: whole cities, and strips of columns of a series.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from rscc.images import resize
 SIZE = 128
 GSD = 10.0
 
-# Cities that are not trained on; all others are.
+# Cities that are not trained on.
 VAL_CITIES = ("rennes", "aguasclaras")
 TEST_CITIES = ("beirut", "saclay_e")
 # Parts of the width of a series: training up to the first, validation up to the second, test beyond.
 STRIPS = (0.5, 0.75)
-# Windows looked at for one without a change.
+# Windows tried for one without a change.
 CALM_TRIES = 40
 
 
 @dataclass(frozen=True)
 class City:
-    """A pair of dates with the mask of what was built.
+    """A pair of dates with a construction mask.
 
     Attributes:
         name: of the file, without suffix.
@@ -49,14 +49,14 @@ class City:
 
     @property
     def split(self) -> str:
-        """The split that the whole city belongs to."""
+        """The split of the whole city."""
         city = self.name.removeprefix("oscd_")
         return "val" if city in VAL_CITIES else "test" if city in TEST_CITIES else "train"
 
 
 @dataclass(frozen=True)
 class MediumPair:
-    """One tile: the sample, its split, the place it was cut from and the metres per pixel there."""
+    """One tile: its sample, its split, the place it was cut from and the metres per pixel there."""
 
     sample: PairSample
     split: str
@@ -66,7 +66,7 @@ class MediumPair:
 
 @dataclass(frozen=True)
 class _Source:
-    """A part of a place, all of one split: images, mask, and the facts by kind as (H, W) bool masks."""
+    """A part of a place, of one split: images, and the kinds of change as (H, W) bool masks."""
 
     place: str
     split: str
@@ -97,7 +97,7 @@ def stretched(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def city_sources(cities: Sequence[City]) -> list[_Source]:
-    """Make every city a source in its split, its dates stretched together."""
+    """Return a source per city, its dates stretched together."""
     sources = []
     for city in cities:
         facts = city_facts(city.before, city.after, city.mask)
@@ -107,7 +107,7 @@ def city_sources(cities: Sequence[City]) -> list[_Source]:
 
 
 def series_sources(dates: Sequence[np.ndarray], layout: SeriesLayout) -> list[_Source]:
-    """Make sources of every two dates (bands, H, W), in time's order, and every strip of a series."""
+    """Return a source for every two dates (bands, H, W), in order, and every strip of a series."""
     height, width = (min(date.shape[axis] for date in dates) for axis in (1, 2))
     dates = [date[:, :height, :width] for date in dates]
     edges = (0, *(round(part * width) for part in STRIPS), width)
@@ -124,10 +124,10 @@ def series_sources(dates: Sequence[np.ndarray], layout: SeriesLayout) -> list[_S
 
 
 def fixed_tiles(source: _Source) -> Iterator[MediumPair]:
-    """Cut a validation or test source into tiles that overlap as little as its size allows.
+    """Cut a validation or test source into tiles that overlap as little as possible.
 
-    Nearly every tile of a city holds some change. To have unchanged ones to judge by, the parts of half the
-    side in which nothing changed are tiles too, enlarged.
+    Nearly every tile of a city holds some change. To have unchanged ones, parts of half the side in which
+    nothing changed are tiles too, enlarged.
     """
     height, width = source.before.shape[1:]
     side = min(SIZE, height, width)
@@ -145,7 +145,7 @@ def _starts(length: int, side: int) -> list[int]:
 
 
 def random_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
-    """Cut a training tile anywhere, two in three around a change; at times backwards, or blurred."""
+    """Cut out a random training tile, two in three around a change; some with swapped dates, or coarser."""
     height, width = source.before.shape[1:]
     side = min(int(rng.integers(SIZE // 2, SIZE * 3 // 2)), height, width)
     rows, cols = np.nonzero(source.mask)
@@ -161,16 +161,16 @@ def random_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
 
 
 def still_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
-    """Cut a training tile of one date shown twice, in another light: nothing changed."""
+    """Cut out a training tile of one date twice, in another light: nothing changed."""
     pair = random_tile(replace(source, after=source.before, facts={}), rng)
     after = jitter_colour(pair.sample.after, rng, 0.3)
     return replace(pair, sample=replace(pair.sample, after=after))
 
 
 def calm_tile(source: _Source, rng: np.random.Generator) -> MediumPair | None:
-    """Cut a small training tile of two dates in which nothing changed; None when a few tries find none.
+    """Cut out a small training tile of two dates in which nothing changed; None if a few tries find none.
 
-    Light, season and fields do change between the dates: this is what is not to be called a change.
+    Light, season and fields do change between the dates, which must not be called a change.
     """
     height, width = source.before.shape[1:]
     mask = source.mask
@@ -192,7 +192,7 @@ def _tile(source: _Source, top: int, left: int, side: int, rng: np.random.Genera
 
 
 def _coarser(pair: MediumPair, factor: float) -> MediumPair:
-    """Show a tile as a scene of ``factor`` times coarser pixels looks when it is enlarged to the tile's."""
+    """Resample a tile to ``factor`` times coarser pixels and back."""
     side = round(SIZE / factor)
     images = [
         resize(resize(image, (side, side)), (SIZE, SIZE)) for image in (pair.sample.before, pair.sample.after)
@@ -211,7 +211,7 @@ def medium_pairs(
     calm_tiles: int,
     seed: int,
 ) -> Iterator[MediumPair]:
-    """Yield all tiles: random ones for training, in the numbers given, and fixed ones of held-out places.
+    """Yield all tiles: random ones for training, and fixed ones of held-out places.
 
     Args:
         cities: pairs with masks.
@@ -219,7 +219,7 @@ def medium_pairs(
         city_tiles: training tiles of all cities together, by their area.
         series_tiles: training tiles of each series.
         still_tiles: training tiles of a city's date and itself.
-        calm_tiles: training tiles of two dates in which nothing changed; fewer where none is found.
+        calm_tiles: training tiles of two dates in which nothing changed; fewer if none is found.
         seed: the same seed gives the same tiles.
     """
     urban = city_sources(cities)
@@ -240,7 +240,7 @@ def medium_pairs(
 def _draws(
     sources: Sequence[_Source], count: int, seed: tuple[int, int]
 ) -> Iterator[tuple[_Source, np.random.Generator]]:
-    """Draw training sources by their area, each with the generator to go on with; none without any."""
+    """Draw training sources by their area, each with a generator for its tile."""
     training = [source for source in sources if source.split == "train"]
     areas = np.array([source.before[0].size for source in training], float)
     for index in range(count if training else 0):

@@ -1,13 +1,14 @@
-"""Sentences about changes at 10 to 30 m, made of what is measured: kind, amount and place of the change.
+"""Sentences about changes at 10 to 30 m from measured kind, amount and place of the change.
 
-A sentence names a class of ground only where the pixels show it; see :mod:`rscc.data.synthesis.medium` for
-how.
+A sentence names a class of ground only where the pixels show it, see :mod:`rscc.data.synthesis.medium_facts`.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import resources
 
 import numpy as np
 from scipy import ndimage
@@ -15,62 +16,18 @@ from scipy import ndimage
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 
 CAPTIONS = 5
-# Parts of a tile's area: below the first an area is small, from the second on it is large.
+# Shares of a tile: an area below the first is small, from the second on it is large.
 SMALL, LARGE = 0.006, 0.04
-# Four patches or more, none of which holds more than half of the change.
+# Fewest patches of "several", and the largest share of the change that one of them may have.
 SEVERAL, DOMINANT = 4, 0.5
-# In tile sides: a change whose pixels stray further than this from their middle has no one place.
+# Standard deviation of the pixels, in tile sides, from which a change has no single place.
 SPREAD = 0.27
 
-# What happened, and how it is said: {amount} is "a small area" and the like, {be} "is" or "are".
-PHRASES: dict[str, tuple[str, ...]] = {
-    "built over": (
-        "{amount} of vegetation {be} replaced by built ground {place}",
-        "built ground takes the place of {amount} of vegetation {place}",
-        "{amount} of vegetation {be} built over {place}",
-    ),
-    "brightened": (
-        "{amount} of land {be} changed by construction and {be} bright now {place}",
-        "construction turns {amount} of land bright {place}",
-        "bright new surfaces cover {amount} of land {place}",
-    ),
-    "darkened": (
-        "{amount} of land {be} changed by construction and {be} dark now {place}",
-        "construction turns {amount} of land dark {place}",
-        "dark new surfaces cover {amount} of land {place}",
-    ),
-    "greened": (
-        "{amount} of built ground {be} replaced by vegetation {place}",
-        "vegetation takes the place of {amount} of built ground {place}",
-        "{amount} of built ground {be} green now {place}",
-    ),
-    "rebuilt": (
-        "{amount} of land {be} changed by construction {place}",
-        "construction changes {amount} of land {place}",
-        "{amount} of land {be} rebuilt {place}",
-    ),
-    "cleared": (
-        "{amount} of vegetation {be} cleared {place}",
-        "bare ground takes the place of {amount} of vegetation {place}",
-        "{amount} of vegetation {be} replaced by bare ground {place}",
-    ),
-    "overgrown": (
-        "{amount} of bare ground {be} covered by vegetation {place}",
-        "vegetation grows over {amount} of bare ground {place}",
-        "{amount} of bare ground {be} replaced by vegetation {place}",
-    ),
-    "flooded": (
-        "{amount} of land {be} covered by water {place}",
-        "water takes the place of {amount} of land {place}",
-        "the water spreads over {amount} of land {place}",
-    ),
-    "dried": (
-        "{amount} of water {be} replaced by land {place}",
-        "land takes the place of {amount} of water {place}",
-        "the water retreats from {amount} of land {place}",
-    ),
-}
-# What a pair shown backwards shows.
+# Kind of change to phrases.
+PHRASES: dict[str, list[str]] = tomllib.loads(
+    resources.files("rscc").joinpath("data", "synthesis", "medium_phrases.toml").read_text(encoding="utf-8")
+)
+# Kind of change when the dates are swapped.
 REVERSED = {
     "built over": "greened", "greened": "built over", "brightened": "darkened", "darkened": "brightened",
     "rebuilt": "rebuilt", "cleared": "overgrown", "overgrown": "cleared", "flooded": "dried",
@@ -115,7 +72,7 @@ def _sentence(fact: Fact, number: int) -> str:
 
 
 def amount_words(mask: np.ndarray) -> tuple[str, str]:
-    """Say how much of a tile is changed, and whether that "is" or "are"."""
+    """Return in words how much of a tile changed, and "is" or "are"."""
     labels, count = ndimage.label(mask, np.ones((3, 3)))
     if count >= SEVERAL and np.bincount(labels[mask])[1:].max() < DOMINANT * mask.sum():
         return ("several small areas" if mask.mean() < LARGE else "many areas"), "are"
@@ -125,7 +82,7 @@ def amount_words(mask: np.ndarray) -> tuple[str, str]:
 
 
 def place_words(mask: np.ndarray) -> str:
-    """Say where in the tile a change lies, in thirds; "across the scene" when it has no one place."""
+    """Return in words where in the tile a change is, in thirds; "across the scene" without a single place."""
     height, width = mask.shape
     rows, cols = np.nonzero(mask)
     if np.hypot(rows.std() / height, cols.std() / width) > SPREAD:

@@ -1,4 +1,4 @@
-"""What changed at medium resolution as far as pixels show it: masks by kind, from indices and city masks.
+"""Masks of changes at medium resolution by kind, from spectral indices and city masks.
 
 The kinds are the keys of :data:`rscc.data.synthesis.medium_captions.PHRASES`.
 """
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
-from rscc.land_cover import NDMI, excess_green, indices_for
+from rscc.facts.land_cover import NDMI, excess_green, indices_for
 
-# Smaller patches, in pixels of the source, are taken for noise and dropped from the masks.
+# Smaller patches, in pixels of the source, count as noise.
 SMALLEST = 8
 
 
 @dataclass(frozen=True)
 class SeriesLayout:
-    """What the bands of a series are.
+    """The bands of a series.
 
     Attributes:
         name: of the folder.
         gsd: metres per pixel.
         green, red, nir: bands from 0.
-        swir: short-wave infrared, from 0; None where there is none: then only water is told from land.
-        shown: bands shown as red, green and blue.
+        swir: short-wave infrared, from 0; None without it: then only water and land are classified.
+        shown: bands used as red, green and blue.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SeriesLayout:
     shown: tuple[int, int, int] = (0, 1, 2)
 
 
-# Landsat as short-wave infrared, near infrared and red, in which plants are green and bare ground is brown.
+# Landsat as short-wave infrared, near infrared and red: plants are green and bare ground is brown.
 SERIES = (
     SeriesLayout("pucallpa_landsat", gsd=90, green=3, red=2, nir=1, swir=0),
     SeriesLayout("naip_4709963", gsd=5, green=1, red=0, nir=3, swir=None),
@@ -45,11 +45,11 @@ SERIES = (
 
 
 def series_classes(image: np.ndarray, layout: SeriesLayout) -> np.ndarray:
-    """Class of every pixel of (bands, H, W): 1 water, 2 vegetation, 3 bare ground, 4 land, 0 undecided.
+    """Return pixel classes of (bands, H, W): 1 water, 2 vegetation, 3 bare ground, 4 land, 0 undecided.
 
-    Water by the normalised difference of green and short-wave infrared (Xu 2006; of green and near infrared,
-    McFeeters 1996, where there is none), vegetation by that of near and short-wave infrared. Values between
-    the classes are undecided, so that noise is no change. Without short-wave infrared all ground is "land":
+    Water by the normalised difference of green and short-wave infrared (Xu 2006; without it of green and near
+    infrared, McFeeters 1996), vegetation by that of near and short-wave infrared. Values between the classes
+    are undecided, so that noise is no change. Without short-wave infrared all ground is "land", because
     fields change their colour with every season.
     """
     numbers = {"green": layout.green, "nir": layout.nir, "swir16": layout.swir}
@@ -85,19 +85,19 @@ def series_facts(before: np.ndarray, after: np.ndarray, layout: SeriesLayout) ->
 
 
 def _without_lines(mask: np.ndarray) -> np.ndarray:
-    """Take away what is one pixel wide: a pixel of shift makes such lines along every shore and field."""
+    """Remove lines one pixel wide: a shift by one pixel makes them along every shore and field."""
     return ndimage.binary_opening(np.pad(mask, 1, mode="edge"), np.ones((2, 2)))[1:-1, 1:-1]
 
 
 def city_facts(before: np.ndarray, after: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
-    """Say of every patch of a city's mask (H, W) what can be seen of it in red, green and blue.
+    """Return masks by kind of change from a city's mask (H, W) and its dates (3, H, W), RGB.
 
-    The dates (3, H, W) are first brought to one light by what did not change. A patch that was green and is
-    no longer is "built over" (the mask is of construction), the reverse "greened"; else it is "brightened" or
-    "darkened" when its brightness moved by half of the city's spread, and "rebuilt" when nothing stands out.
+    The dates are first matched in brightness by their unchanged pixels. A patch that was green and is no
+    longer is "built over" (the mask is of construction), the reverse "greened"; otherwise it is "brightened"
+    or "darkened" if its brightness changed by half of the city's deviation, and "rebuilt" if not.
     """
     first = before.astype(np.float32)
-    second = _in_the_light_of(after.astype(np.float32), first, ~mask)
+    second = _match_brightness(after.astype(np.float32), first, ~mask)
     dark = np.percentile(first[:, ~mask], 1, axis=1)[:, None, None]
     green = [excess_green(image - dark) for image in (first, second)]
     spread = float(first.mean(0)[~mask].std())
@@ -121,15 +121,15 @@ def _patch_kinds(old: np.ndarray, new: np.ndarray, brighter: np.ndarray) -> dict
     }
 
 
-def _in_the_light_of(image: np.ndarray, other: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """Give every band of ``image`` the median and quartile range that ``other`` has at ``where``."""
+def _match_brightness(image: np.ndarray, other: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Give every band of ``image`` the median and quartile range of ``other`` at ``where``."""
     low, middle, high = np.percentile(image[:, where], (25, 50, 75), axis=1)[:, :, None, None]
     low2, middle2, high2 = np.percentile(other[:, where], (25, 50, 75), axis=1)[:, :, None, None]
     return (image - middle) * (high2 - low2) / np.maximum(high - low, 1) + middle2
 
 
 def without_specks(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Drop the patches below :data:`SMALLEST` pixels, and the kinds that have nothing left."""
+    """Remove patches below :data:`SMALLEST` pixels, and kinds without any patch left."""
     cleaned = {}
     for kind, mask in facts.items():
         labels, _ = ndimage.label(mask, np.ones((3, 3)))

@@ -1,1 +1,1 @@
-"""The parts that the papers' models share: trunk, blocks, decoder, search, losses."""
+"""What the models of the papers share: blocks, decoder, search, losses."""

@@ -1,4 +1,4 @@
-"""Parts that every paper's model uses: attention, 2-D positions, the change heads."""
+"""Parts that every paper's model uses: attention and 2-D positions."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from torch.nn import functional as F
 class Attention(nn.Module):
     """Multi-head attention softmax(Q K^T / sqrt(d_k)) V; with ``project_out`` projected once more.
 
-    Dropout falls on the output, not on the weights: there it would rule out the fused kernels, which are
-    several times faster.
-
-    ``keys`` and ``values`` may come precomputed (:meth:`project`), which is the decoder's cache.
+    Dropout is applied to the output. ``weight_dropout``, as in the released codes, is applied to the weights,
+    which excludes the fused kernels in training. Precomputed ``keys`` and ``values`` (:meth:`project`) are
+    the decoder's cache.
     """
 
-    def __init__(self, *, width: int, heads: int, dropout: float = 0.0, project_out: bool = True):
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        weight_dropout: float = 0.0,
+        project_out: bool = True,
+    ):
         super().__init__()
         self.heads = heads
+        self.weight_dropout = weight_dropout
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
@@ -33,40 +41,62 @@ class Attention(nn.Module):
         """Map (B, M, D) memory to keys and values, each (B, heads, M, d_k)."""
         return self._split(self.key(memory)), self._split(self.value(memory))
 
-    def attend(self, x: Tensor, keys: Tensor, values: Tensor, *, causal: bool = False) -> Tensor:
+    def attend(
+        self,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        *,
+        causal: bool = False,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """Attend from (B, L, D) to projected keys and values; returns (B, L, D).
 
-        Keys and values of B / k samples do for B rows, where every k rows in a row ask the same sample: they
-        are asked as one row of k * L queries. That is not for ``causal`` attention.
+        With keys and values of B / k samples, every k consecutive rows attend to the same sample, as one row
+        of k * L queries; not possible with ``causal``. ``known`` (B, L) bool, only with ``causal``, leaves
+        out keys where it is False; the first must be True.
         """
         shape, queries = x.shape, self.query(x)
         if shape[0] != keys.shape[0]:
             queries = queries.view(keys.shape[0], -1, shape[2])
-        mixed = F.scaled_dot_product_attention(self._split(queries), keys, values, is_causal=causal)
+        mask = None
+        if known is not None:
+            past = torch.ones(2 * known.shape[1:], dtype=torch.bool, device=known.device).tril()
+            mask = past & known[:, None, None, :]
+        mixed = F.scaled_dot_product_attention(
+            self._split(queries),
+            keys,
+            values,
+            attn_mask=mask,
+            dropout_p=self.weight_dropout if self.training else 0.0,
+            is_causal=causal and mask is None,
+        )
         return self.drop(self.out(mixed.transpose(1, 2).reshape(shape)))
 
     def weights(self, x: Tensor, keys: Tensor) -> Tensor:
-        """What the fused kernels keep to themselves: softmax(Q K^T / sqrt(d_k)), (B, heads, L, M) float32."""
+        """Return softmax(Q K^T / sqrt(d_k)), (B, heads, L, M) float32, which fused kernels do not return."""
         queries = self._split(self.query(x))
         similar = (queries @ keys.transpose(2, 3)).float()
         return (similar / queries.shape[-1] ** 0.5).softmax(dim=-1)
 
-    def forward(self, x: Tensor, memory: Tensor, *, causal: bool = False) -> Tensor:
-        """Attend from ``x`` (B, L, D) to ``memory`` (B, M, D); returns (B, L, D)."""
-        return self.attend(x, *self.project(memory), causal=causal)
+    def forward(
+        self, x: Tensor, memory: Tensor, *, causal: bool = False, known: Tensor | None = None
+    ) -> Tensor:
+        """Attend from ``x`` (B, L, D) to ``memory`` (B, M, D); returns (B, L, D). See :meth:`attend`."""
+        return self.attend(x, *self.project(memory), causal=causal, known=known)
 
 
 def feed_forward(width: int, *, dropout: float = 0.0) -> nn.Sequential:
-    """Two fully connected layers with a GELU between them, where it is four times as wide."""
+    """Two fully connected layers with a GELU between them, at four times the width."""
     return nn.Sequential(
         nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
     )
 
 
 class AttentionLayer(nn.Module):
-    """Parts of a layer with self-attention, cross-attention and a feed-forward network; a LayerNorm for each.
+    """Self-attention, cross-attention and a feed-forward network, with a LayerNorm for each.
 
-    Subclasses say in ``forward`` how they are put together.
+    Subclasses combine them in ``forward``.
     """
 
     def __init__(self, *, width: int, heads: int, dropout: float):
@@ -79,12 +109,12 @@ class AttentionLayer(nn.Module):
 
 
 class CrossImageLayer(nn.Module):
-    """What an image has in common with the other is rebuilt from it and added (SCORER+CBR Eq. 5-6)."""
+    """Adds to each image what it has in common with the other, rebuilt from it (SCORER+CBR Eq. 5-6)."""
 
-    def __init__(self, *, width: int, heads: int, dropout: float, project_out: bool = True):
+    def __init__(self, *, attention: Attention, norm: nn.LayerNorm):
         super().__init__()
-        self.attention = Attention(width=width, heads=heads, dropout=dropout, project_out=project_out)
-        self.norm = nn.LayerNorm(width)
+        self.attention = attention
+        self.norm = norm
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         """Map both dates, each (B, N, D), to their next state."""
@@ -95,7 +125,7 @@ class CrossImageLayer(nn.Module):
 class Positions2d(nn.Module):
     """Trainable position encoding of a grid: one vector per row plus one per column.
 
-    Trained on a ``size`` x ``size`` grid; another grid reads the vectors by linear interpolation.
+    Trained on a ``size`` x ``size`` grid; for other grids the vectors are interpolated linearly.
     """
 
     def __init__(self, *, width: int, size: int = 16):
@@ -115,54 +145,3 @@ def enlarge_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
     """Resize maps (B, h, w) bilinearly to (B, height, width), in float32."""
     resized = F.interpolate(maps.unsqueeze(1).float(), size=size, mode="bilinear", align_corners=False)
     return resized.squeeze(1)
-
-
-class ChangeHead(nn.Module):
-    """Change per pixel from the trunk's three maps of both dates, finest map at stride 4.
-
-    Not part of any of the five papers. At every stride both dates pass the same 1 x 1 convolution a, b;
-    [a, b, |a - b|] is mixed and added to the coarser level's result, enlarged.
-    """
-
-    def __init__(self, *, channels: tuple[int, ...], width: int):
-        super().__init__()
-        self.lateral = nn.ModuleList(nn.Conv2d(c, width, 1) for c in channels)
-        self.mix = nn.ModuleList(_conv_norm(3 * width, width) for _ in channels)
-        self.smooth = nn.ModuleList(_conv_norm(width, width) for _ in channels[:-1])
-        self.logit = nn.Conv2d(width, 1, 1)
-
-    def forward(self, before: list[Tensor], after: list[Tensor]) -> Tensor:
-        """Return logits (B, H / 4, W / 4) for maps as ``Backbone`` gives them."""
-        levels = []
-        for lateral, mix, map_before, map_after in zip(self.lateral, self.mix, before, after, strict=True):
-            a, b = lateral(map_before), lateral(map_after)
-            levels.append(mix(torch.cat([a, b, (a - b).abs()], dim=1)))
-        x = levels[-1]
-        for level, smooth in zip(levels[-2::-1], self.smooth, strict=True):
-            enlarged = F.interpolate(x, size=level.shape[-2:], mode="bilinear", align_corners=False)
-            x = smooth(level + enlarged)
-        return self.logit(x).squeeze(1)
-
-
-def _conv_norm(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.GroupNorm(8, outputs), nn.ReLU(inplace=True)
-    )
-
-
-class ChangedHead(nn.Module):
-    """P(anything changed) of a pair, from the mean and the maximum of its difference tokens."""
-
-    def __init__(self, *, width: int, dropout: float = 0.0):
-        super().__init__()
-        self.net = nn.Sequential(
-            nn.LayerNorm(2 * width),
-            nn.Linear(2 * width, width),
-            nn.GELU(),
-            nn.Dropout(dropout),
-            nn.Linear(width, 1),
-        )
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Map difference tokens (B, N, D) to logits (B,)."""
-        return self.net(torch.cat([tokens.mean(1), tokens.amax(1)], dim=-1)).squeeze(-1)

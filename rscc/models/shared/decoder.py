@@ -21,30 +21,26 @@ from rscc.structures import DecoderOutput
 
 
 class WordCache(Protocol):
-    """State of decoding word by word; what it holds is the decoder's own."""
+    """State of decoding word by word, specific to a decoder."""
 
     def select(self, rows: Tensor) -> None:
         """Keep and reorder samples by their row numbers (beam search)."""
 
 
 class Decoder(nn.Module, ABC):
-    """What search, losses and captioners ask of a decoder, whatever it is made of."""
+    """Interface of decoders for search, losses and captioners."""
 
     @abstractmethod
     def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
         """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
 
-    def repeat(self, memory: Tensor, times: int) -> Tensor:
-        """Return the memory (B, N, D) for B * ``times`` sentences, ``times`` in a row for each sample."""
-        return memory.repeat_interleave(times, dim=0)
-
     def attention(self, memory: Tensor, tokens: Tensor) -> Tensor | None:
-        """Where each word of :meth:`forward` looks: (B, L, N), rows sum to 1; None when that is not known."""
+        """Return the attention of each word of :meth:`forward`: (B, L, N), rows sum to 1; None if unknown."""
         return None
 
     @abstractmethod
     def start(self, memory: Tensor) -> WordCache:
-        """Take in the memory once; the result is handed to :meth:`step`."""
+        """Read the memory once; the result is passed to :meth:`step`."""
 
     @abstractmethod
     def step(self, tokens: Tensor, cache: Any) -> Tensor:
@@ -53,10 +49,10 @@ class Decoder(nn.Module, ABC):
 
 @dataclass
 class LayerCache:
-    """What one layer keeps of the difference tokens and of the words.
+    """Keys and values of the difference tokens and of the words in one layer.
 
     Attributes:
-        memory: what :meth:`DecoderLayer.project` gave, batch first; keys and values (B, heads, N, d_k).
+        memory: output of :meth:`DecoderLayer.project`, batch first; keys and values (B, heads, N, d_k).
         words: keys and values of the words so far, (B, heads, length, d_k).
     """
 
@@ -64,7 +60,7 @@ class LayerCache:
     words: tuple[Tensor, Tensor] | None = None
 
     def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add keys and values of a new word, (B, heads, 1, d_k) each; returns those of all words so far."""
+        """Add keys and values of a new word, (B, heads, 1, d_k) each; return those of all words so far."""
         if self.words is not None:
             keys = torch.cat([self.words[0], keys], dim=2)
             values = torch.cat([self.words[1], values], dim=2)
@@ -95,14 +91,17 @@ class DecoderLayer(AttentionLayer):
     """Masked self-attention, cross-attention, feed-forward; each with residual and post-normalisation."""
 
     def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Map words (B, L, D) and difference tokens (B, N, D) onwards, every word seeing its past.
+        """Map words (B, L, D) and difference tokens (B, N, D) onwards; every word sees its past only.
 
         Returns the layer's output, its self-attended words and its attended differences, each (B, L, D).
         """
         words = self.norms[0](x + self.self_attention(x, x, causal=True))
         attended = self.cross_attention(words, memory)
-        x = self.norms[1](words + attended)
-        return self.norms[2](x + self.drop(self.feed_forward(x))), words, attended
+        return self.feed(self.norms[1](words + attended)), words, attended
+
+    def feed(self, x: Tensor) -> Tensor:
+        """Apply the feed-forward network to words (B, L, D), with its residual and LayerNorm."""
+        return self.norms[2](x + self.drop(self.feed_forward(x)))
 
     def attention(self, words: Tensor, memory: Tensor) -> Tensor:
         """Cross-attention of self-attended words (B, L, D), averaged over the heads: (B, L, N)."""
@@ -110,16 +109,16 @@ class DecoderLayer(AttentionLayer):
         return self.cross_attention.weights(words, keys).mean(dim=1)
 
     def project(self, memory: Tensor) -> tuple[Tensor, ...]:
-        """Keys and values of the difference tokens for :meth:`step`."""
+        """Return keys and values of the difference tokens for :meth:`step`."""
         return self.cross_attention.project(memory)
 
     def step(self, x: Tensor, cache: LayerCache) -> Tensor:
-        """Do the same for one new word (B, 1, D); extends the cache."""
+        """Do the same as :meth:`forward` for one new word (B, 1, D); extends the cache."""
         keys, values = cache.extend(*self.self_attention.project(x))
         x = self.norms[0](x + self.self_attention.attend(x, keys, values))
         keys, values = cache.memory
         x = self.norms[1](x + self.cross_attention.attend(x, keys, values))
-        return self.norms[2](x + self.feed_forward(x))
+        return self.feed(x)
 
 
 class CaptionDecoder(Decoder):
@@ -150,10 +149,6 @@ class CaptionDecoder(Decoder):
             x, words, attended = layer(x, memory)
         return DecoderOutput(logits=self.logits(x), hidden=x, words=words, attended=attended)
 
-    def repeat(self, memory: Tensor, times: int) -> Tensor:
-        """Return the memory as it is: attention shares it among the sentences of a sample."""
-        return memory
-
     def attention(self, memory: Tensor, tokens: Tensor) -> Tensor:
         """Cross-attention of each of ``tokens`` (B, L), the mean over heads and layers: (B, L, N)."""
         x, maps = self._embed(tokens), []
@@ -163,7 +158,7 @@ class CaptionDecoder(Decoder):
         return torch.stack(maps).mean(dim=0)
 
     def start(self, memory: Tensor) -> DecoderCache:
-        """Project the difference tokens once; the result is handed to :meth:`step`."""
+        """Project the difference tokens once; the result is passed to :meth:`step`."""
         return DecoderCache([LayerCache(layer.project(memory)) for layer in self._typed_layers()])
 
     def step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:

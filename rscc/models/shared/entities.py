@@ -1,4 +1,4 @@
-"""What CHEERS and DAVIR do alike: collect entities of the captions before training, and retrieve them."""
+"""Base of CHEERS and DAVIR: collects entities of the captions before training, and retrieves them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from rscc.config import MOST_WORDS, build
+from rscc.config import MOST_WORDS
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.retrieval import (
@@ -21,40 +21,41 @@ from rscc.models.shared.retrieval import (
     named_entities,
     parse_retriever,
 )
+from rscc.settings import build
 from rscc.structures import DifferenceFeatures, TrainingMaterial
 from rscc.text.encoders import TextEncoder
 from rscc.text.parsing import frequent_entities
 
 PhraseReader = Callable[[Iterable[str]], list[list[str]]]
-"""Finds the phrases of each caption that may become entities."""
+"""Returns the phrases of each caption that may become entities."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntityOptions:
-    """Options by which entities are collected and retrieved.
+    """Options of collecting and retrieving entities.
 
     Attributes:
         entities: retrieved for a pair.
         retriever: ``offline``, or ``open_clip:ARCHITECTURE:TAG_OR_FILE`` (the papers: CLIP ViT-L/14).
-        most_entities: how many of the most frequent entities are candidates. Neither paper tells of a limit:
-            a number above that of all, with a ``least_count`` of 1, takes every one.
-        least_count: captions that an entity must stand in.
+        most_entities: number of the most frequent entities that are candidates; 0 takes all, as both papers
+            do. Each costs ``entity_width`` numbers in the model folder and one similarity per position.
+        least_count: minimum number of captions that contain an entity.
         entity_names: the entities, filled in when training begins.
         entity_width: size of their features, filled in when training begins.
     """
 
     entities: int = 3
     retriever: str = "offline"
-    most_entities: int = 100
-    least_count: int = 5
+    most_entities: int = 0
+    least_count: int = 1
     entity_names: tuple[str, ...] = ()
     entity_width: int = 384
 
     def __post_init__(self) -> None:
-        counts = self.entities, self.most_entities, self.least_count, self.entity_width
+        counts = self.entities, self.most_entities or 1, self.least_count, self.entity_width
         if not 1 <= min(counts) <= max(counts) <= MOST_WORDS:
             raise ConfigInvalid(f"model.options: numbers and sizes of entities must be 1 to {MOST_WORDS}")
-        if self.most_entities < self.entities or 0 < len(self.entity_names) < self.entities:
+        if any(0 < number < self.entities for number in (self.most_entities, len(self.entity_names))):
             raise ConfigInvalid(
                 f"model.options: {self.entities} entities cannot be retrieved from fewer; lower entities"
             )
@@ -62,13 +63,13 @@ class EntityOptions:
 
     @property
     def retrieves(self) -> bool:
-        """Whether entities are needed at all; the papers' tables have rows without."""
+        """Whether entities are needed; the papers' tables have rows without."""
         return True
 
 
 @dataclass
 class EntityFeatures(DifferenceFeatures):
-    """Adds ``chosen``, (B, k) numbers of the retrieved entities, the likeliest first; None without any."""
+    """Adds ``chosen``, (B, k) numbers of the retrieved entities, the best first; None without any."""
 
     chosen: Tensor | None = field(default=None, kw_only=True)
 
@@ -76,12 +77,12 @@ class EntityFeatures(DifferenceFeatures):
 class EntityCaptioner(ChangeCaptioner):
     """Base of the models that retrieve entities.
 
-    The text encoder is asked once, for the entities, by :meth:`prepare`; a trained model has their features.
+    The text encoder is used once, by :meth:`prepare`; a trained model stores the features of its entities.
 
     Attributes:
-        title: what messages call the paper.
-        phrases_title: what messages call the phrases that become entities.
-        score: that the paper retrieves by, see :meth:`~rscc.models.shared.retrieval.OfflineRetriever.fit`.
+        title: name of the paper in messages.
+        phrases_title: name of the phrases that become entities in messages.
+        score: retrieval score of the paper, see :meth:`~rscc.models.shared.retrieval.OfflineRetriever.fit`.
     """
 
     prepares = True
@@ -94,15 +95,15 @@ class EntityCaptioner(ChangeCaptioner):
     @property
     @abstractmethod
     def phrase_reader(self) -> PhraseReader:
-        """Finds the phrases that become entities."""
+        """Returns the phrases that become entities."""
 
     @abstractmethod
     def project_entities(self, width: int) -> None:
-        """Make the layer that maps entity features of this width anew."""
+        """Replace the layer that maps entity features, for features of this width."""
 
     def build_retriever(self, text_encoder: TextEncoder | None) -> None:
-        """Make the retriever that a saved model fills; without a text encoder none can be trained."""
-        self._text_encoder = [text_encoder]  # a list: it is no part of the model
+        """Make an empty retriever; it is filled by :meth:`prepare` or by a saved model."""
+        self._text_encoder = [text_encoder]  # a list, so that it is not part of the model
         if self.options.retrieves:
             self.retriever = empty_retriever(
                 self.options.retriever,
@@ -115,18 +116,18 @@ class EntityCaptioner(ChangeCaptioner):
     def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
         """Return True: the offline retriever's entity features come from it.
 
-        The loss weights do not tell that a CLIP retriever, or a model without entities, would not ask it.
+        A CLIP retriever, or a model without entities, needs none, but the loss weights do not show that.
         """
         return True
 
     @property
     def prepares_from_features(self) -> bool:
-        """Whether the retriever is fitted on the training split; CLIP's is taken as it is."""
+        """Whether the retriever is fitted on the training split; CLIP's is not."""
         return self.options.retrieves and parse_retriever(self.options.retriever) is None
 
     @property
     def needs_images(self) -> bool:
-        """Whether the retriever is CLIP's, which has a trunk of its own."""
+        """Whether the retriever is CLIP's, which has its own image tower."""
         return self.options.retrieves and parse_retriever(self.options.retriever) is not None
 
     def prepare(self, material: TrainingMaterial) -> None:
@@ -141,7 +142,7 @@ class EntityCaptioner(ChangeCaptioner):
         width = self.options.entity_width
         retriever = self._fitted_retriever(material)
         self.retriever = retriever.to(self.backbone.mean.device)
-        filled = {  # a list, as it comes back from a file
+        filled = {  # a list, as it is when read from a file
             "entity_names": list(retriever.names),
             "entity_width": retriever.entity_features.shape[1],
         }
@@ -154,7 +155,7 @@ class EntityCaptioner(ChangeCaptioner):
     def _fitted_retriever(self, material: TrainingMaterial) -> Retriever:
         options = self.options
         phrases = self.phrase_reader([caption for captions in material.captions for caption in captions])
-        names = frequent_entities(phrases, options.most_entities, options.least_count)
+        names = frequent_entities(phrases, options.most_entities or None, options.least_count)
         if len(names) < options.entities:
             raise ConfigInvalid(
                 f"only {len(names)} {self.phrases_title} stand in at least {options.least_count} training "
@@ -176,17 +177,17 @@ class EntityCaptioner(ChangeCaptioner):
         )
 
     def check_entities(self) -> None:
-        """Raise ConfigInvalid where there are no entities yet: neither prepared nor loaded."""
+        """Raise ConfigInvalid if there are no entities: neither prepared nor loaded."""
         if not self.retriever.names:
             raise ConfigInvalid(f"this {self.title} has no entities: train it, or load a trained one")
 
     def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
-        """Names of the entities retrieved for each pair, the likeliest first; none where there are none."""
+        """Return the names of the entities retrieved for each pair, the best first."""
         assert isinstance(features, EntityFeatures)
         return self.entity_names(features.chosen, len(features.tokens))
 
     def entity_names(self, chosen: Tensor | None, pairs: int) -> list[tuple[str, ...]]:
-        """Names of the entities of the numbers (B, k), the likeliest first; none per pair without numbers."""
+        """Return the names of the entities with numbers (B, k); no names for any pair if None."""
         if chosen is None:
             return [()] * pairs
         return [tuple(self.retriever.names[number] for number in row) for row in chosen.tolist()]

@@ -1,20 +1,19 @@
-"""What changed between two images, found without learning (DAVIR, Eq. 2-3).
+"""Extraction of changes between two images without learning (DAVIR, Eq. 2-3).
 
-The difference is thresholded, the changed places are clustered by DBSCAN, every cluster asks a promptable
-segmenter for the object at its box and centre, and the objects that agree with their cluster make the mask.
-Where the paper leaves a choice open:
+The difference is thresholded, changed pixels are clustered by DBSCAN, every cluster prompts a segmenter with
+its box and centre, and the segmented objects that agree with their cluster make the mask. Choices where the
+paper is ambiguous:
 
-* "Diff" and "delta" are not given. Two dates differ in light, season and sensor, which alone lifts a plain
-  difference over any threshold everywhere. So both dates are first brought to one mean and one standard
-  deviation per band, those halfway between them, by a straight line; a change of much of the picture moves
-  that line, and is found less completely. The difference is the mean over the bands of what is then left,
-  in grey levels. Neither helps against shadows, or against dates that do not lie on each other.
-* DBSCAN over the pixels of a picture would take seconds. The difference is averaged over squares of ``cell``
-  pixels, which also silences single pixels, and the squares are clustered; the region R_c of a cluster is
-  its squares.
+* "Diff" and "delta" are not given. Two dates differ in light, season and sensor, which alone exceeds any
+  threshold everywhere. So both dates are first brought to one mean and one standard deviation per band,
+  halfway between theirs, by a linear map; a change of much of the picture shifts that map, and is found less
+  completely. The difference is then the mean absolute difference over the bands, in grey levels. This does
+  not help against shadows or misaligned dates.
+* DBSCAN over single pixels would take seconds. The difference is averaged over squares of ``cell`` pixels,
+  which also removes single pixels, and the squares are clustered; the region R_c of a cluster is its squares.
 * The centre C_c is the square of the cluster nearest to the cluster's mean: the mean of a bent cluster may
   lie outside of it.
-* "M_c = S(I_t, P_c)": the second date is segmented, as Sec. 3.1 says, though what vanished is not to be seen
+* "M_c = S(I_t, P_c)": the second date is segmented, as in Sec. 3.1, although vanished objects are not visible
   there; Eq. 3 leaves the image open.
 
 Without a segmenter the mask is the union of the regions R_c themselves.
@@ -34,7 +33,7 @@ from rscc.errors import ConfigInvalid
 
 
 class Segmenter(Protocol):
-    """Finds the object that a prompt points at (Segment Anything and its like)."""
+    """Segments the object at a prompt (Segment Anything and similar models)."""
 
     def segment(self, image: np.ndarray, boxes: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Segment one image for K prompts.
@@ -54,13 +53,13 @@ class Segmenter(Protocol):
 
 @dataclass(frozen=True)
 class Extraction:
-    """How changes are extracted; the paper gives none of these values.
+    """Settings of the extraction; the paper gives none of these values.
 
     Attributes:
-        delta: grey levels, 0..255, that a square must differ by (Eq. 2).
+        delta: minimum difference of a square in grey levels, 0..255 (Eq. 2).
         cell: side of the squares in pixels.
-        eps: distance in squares within which DBSCAN takes squares for neighbours; 1.5 are the eight around.
-        min_samples: squares, itself included, that a square needs around it to be the core of a cluster.
+        eps: DBSCAN's neighbourhood radius in squares; 1.5 covers the eight around a square.
+        min_samples: DBSCAN's minimum number of squares around a core square, itself included.
         iou: tau of Eq. 3, intersection over union of a segmented object and its cluster's region.
     """
 
@@ -95,19 +94,19 @@ class Cluster:
 
 
 def difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Difference per pixel in grey levels after both dates are brought to one brightness and contrast.
+    """Return the difference per pixel, in grey levels, after brightness and contrast are matched.
 
     Args:
         before, after: (3, H, W), RGB in 0..255.
 
     Returns:
-        (H, W) float32, 0 or more; the dates may be exchanged.
+        (H, W) float32, 0 or more; symmetric in the dates.
     """
     dates = [image.astype(np.float32) for image in (before, after)]
     means = [image.mean(axis=(1, 2), keepdims=True) for image in dates]
     spreads = [image.std(axis=(1, 2), keepdims=True) for image in dates]
     spread = (spreads[0] + spreads[1]) / 2
-    # A band of one colour has no contrast to bring anywhere.
+    # A band of one value has no contrast to match.
     one, other = (
         (image - mean) * np.divide(spread, deviation, out=np.ones_like(deviation), where=deviation > 0.5)
         for image, mean, deviation in zip(dates, means, spreads, strict=True)
@@ -116,11 +115,11 @@ def difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 
 def find_clusters(differing: np.ndarray, settings: Extraction) -> list[Cluster]:
-    """Cluster what differs by more than delta (Eq. 2).
+    """Cluster the squares that differ by more than delta (Eq. 2).
 
     ``differing`` is (H, W) in grey levels.
     """
-    from sklearn.cluster import DBSCAN  # not above: most models never cluster, and the import takes a second
+    from sklearn.cluster import DBSCAN  # imported here: it takes a second, and most models never cluster
 
     height, width = differing.shape
     cell = settings.cell
@@ -149,7 +148,7 @@ def find_clusters(differing: np.ndarray, settings: Extraction) -> list[Cluster]:
 def merge_agreeing(
     clusters: Sequence[Cluster], masks: np.ndarray, least_iou: float, shape: tuple[int, int]
 ) -> np.ndarray:
-    """Union of the masks (K, H, W) whose IoU with their cluster's region is tau at least (Eq. 3): (H, W)."""
+    """Return the union (H, W) of the masks (K, H, W) whose IoU with their region is at least tau (Eq. 3)."""
     merged = np.zeros(shape, dtype=bool)
     for cluster, mask in zip(clusters, masks, strict=True):
         together = np.count_nonzero(cluster.region & mask)
@@ -169,8 +168,8 @@ def extract_change(
 
     Args:
         before, after: (3, H, W) uint8 RGB.
-        settings: None are the defaults.
-        segmenter: None takes the clusters' regions as they are.
+        settings: None for the defaults.
+        segmenter: None takes the regions of the clusters unchanged.
 
     Returns:
         (H, W) bool.
@@ -188,21 +187,21 @@ def extract_change(
 
 
 class ChangeExtractor:
-    """:func:`extract_change` with a segmenter that is loaded when it is first needed.
+    """:func:`extract_change` with a segmenter that is loaded on first use.
 
     Attributes:
-        identity: says in words what decides the masks, for whoever keeps them.
+        identity: text that identifies settings and segmenter, for caches of masks.
     """
 
     def __init__(self, settings: Extraction, segmenter: str = "none"):
-        """Take the settings and ``none`` or what ``load_segmenter`` takes."""
+        """Use settings and a segmenter, ``none`` or an argument of ``load_segmenter``."""
         self._settings, self._name = settings, segmenter
         self._segmenter: Segmenter | None = None
         self._device = torch.device("cpu")
         self.identity = f"{settings} {segmenter}"
 
     def to(self, device: torch.device) -> ChangeExtractor:
-        """Let the segmenter work on a device, also one that is loaded later."""
+        """Run the segmenter on a device, also when it is loaded later."""
         if device != self._device:
             self._device = device
             if self._segmenter is not None:
@@ -213,7 +212,7 @@ class ChangeExtractor:
         """Map two dates (3, H, W) uint8 RGB to M, (H, W) bool.
 
         Raises:
-            ExtraNotInstalled, WeightsNotFound, ConfigInvalid: the segmenter cannot be had.
+            ExtraNotInstalled, WeightsNotFound, ConfigInvalid: the segmenter cannot be loaded.
         """
         if self._segmenter is None and self._name != "none":
             from rscc.models.shared.segmenters import load_segmenter
@@ -225,13 +224,13 @@ class ChangeExtractor:
 def grid_shares(masks: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     """Average masks (B, H, W) over a grid: (B, h, w) float32 in 0..1 (the downsampling of Eq. 6).
 
-    Where H is no multiple of h, neighbouring cells share a row of pixels; columns likewise.
+    If H is not a multiple of h, neighbouring cells share a row of pixels; columns likewise.
     """
     return F.adaptive_avg_pool2d(torch.from_numpy(masks).double(), grid).float().numpy()
 
 
 def _cell_means(values: np.ndarray, cell: int) -> np.ndarray:
-    """Mean over squares of ``cell`` x ``cell``; those at the lower and right edge may be smaller."""
+    """Return means over squares of ``cell`` pixels; those at the lower and right edge may be smaller."""
     height, width = values.shape
     rows, columns = np.arange(0, height, cell), np.arange(0, width, cell)
     sums = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)

@@ -1,9 +1,9 @@
-"""Where things lie and what the change head sees there, told to a captioner; ours, in none of the papers.
+"""Adds positions and the change head's map to the input of a captioner; ours, in none of the papers.
 
 All five encoders work on differences of two projected maps. The positions that were added to both dates
-cancel in them, and the trunk's last map is too coarse to count houses by. So the second date gets, at every
-position, one more vector: the finest map of the change head, read by two convolutions, and a position of
-its own. A paper's equations then run as printed.
+cancel in them, and the trunk's last map is too coarse to count houses. So the second date gets, at every
+position, one more vector: the change head's finest map, read by two convolutions, and a position of its own.
+The equations of the papers are unchanged.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 from rscc.models.shared.blocks import Positions2d
 
-_MIDDLE, _SPREAD = 0.1, 0.3  # of change probabilities over training pairs, about
-_POSITIONS = 25.0  # Positions2d starts at a fiftieth of the width of a normalised token
+_MIDDLE, _SPREAD = 0.1, 0.3  # approximate mean and standard deviation of change probabilities
+_POSITIONS = 25.0  # factor that brings initial positions to half the size of a normalised token
 
 
 class Grounding(nn.Module):

@@ -17,15 +17,14 @@ def caption_cross_entropy(
 ) -> Tensor:
     """Cross-entropy of the next word, mean over each caption's words, then over captions (RDD+ACR Eq. 15).
 
-    DIRL+CCR (Eq. 15) and CHEERS (Eq. 18) print a sum over the words of a caption, beside which their other
-    terms count for less at the same weights; the released code of SCORER+CBR and DIRL+CCR takes the mean over
-    all words of a batch, so that long captions weigh more. SCORER+CBR (Eq. 12, not legible) and DAVIR
-    (Eq. 12) name the loss and no sum or mean.
+    DIRL+CCR (Eq. 15) and CHEERS (Eq. 18) print a sum over the words of a caption, which gives their other
+    terms less weight; the released code of SCORER+CBR and DIRL+CCR takes the mean over all words of a batch,
+    which gives long captions more weight. SCORER+CBR (Eq. 12, not legible) and DAVIR (Eq. 12) do not specify.
 
     Args:
         logits: (B, L - 1, V), prediction of ``tokens[:, 1:]``.
         tokens: (B, L) ids, begin token first.
-        pad: id that is not learned from.
+        pad: id of padding, which is ignored.
         label_smoothing: share of the probability spread over the vocabulary.
     """
     target = tokens[:, 1:]
@@ -42,7 +41,7 @@ def caption_cross_entropy(
 def info_nce(
     one: Tensor, other: Tensor, *, temperature: float, same: Tensor | None = None, cosine: bool = True
 ) -> Tensor:
-    """Symmetric InfoNCE over a batch: row k of ``one`` belongs to row k of ``other``.
+    """Symmetric InfoNCE over a batch: rows k of ``one`` and ``other`` are a positive pair.
 
     RDD+ACR Eq. 11-13 by cosine similarity, DIRL+CCR Eq. 13-14 by the dot product.
 
@@ -63,11 +62,11 @@ def matrix_info_nce(forth: Tensor, back: Tensor, *, temperature: float, same: Te
     """Mean of the InfoNCE of both directions from the similarities of a batch (SCORER+CBR Eq. 4 and 11).
 
     Args:
-        forth: (B, B), similarity of the first kind's row to the second kind's column; k belongs to k.
-        back: (B, B), similarity of the second kind's row to the first kind's column.
+        forth: (B, B), similarity of rows of the first kind to columns of the second; positives are diagonal.
+        back: (B, B), similarity of rows of the second kind to columns of the first.
         temperature: tau, above 0.
-        same: (B, B) bool; True off the diagonal marks pairs that carry the same words. They are no
-            negatives of each other and are left out of the sums. None takes every other row as a negative.
+        same: (B, B) bool; True off the diagonal marks pairs with the same words, which are left out of the
+            negatives. None takes every other row as a negative.
     """
     forth, back = forth.float() / temperature, back.float() / temperature
     if same is not None:
@@ -78,23 +77,26 @@ def matrix_info_nce(forth: Tensor, back: Tensor, *, temperature: float, same: Te
     return (F.cross_entropy(forth, target) + F.cross_entropy(back, target)) / 2
 
 
-def decorrelation_loss(one: Tensor, other: Tensor, *, alpha: float, diagonal: float = 1.0) -> Tensor:
+def decorrelation_loss(
+    one: Tensor, other: Tensor, *, alpha: float, diagonal: float = 1.0, scale: float = 1.0
+) -> Tensor:
     """Bring the correlation of two representations' channels close to the identity (DIRL+CCR Eq. 3-4).
 
     Args:
-        one, other: (S, D), S samples of D channels; row s of both belongs together.
+        one, other: (S, D), S corresponding samples of D channels.
         alpha: weight of the squared correlations of different channels.
-        diagonal: weight of what the corresponding channels lack to a correlation of 1; the paper's is 1.
+        diagonal: weight of the distance of corresponding channels from a correlation of 1; 1 in the paper.
+        scale: factor on every correlation; 1 in the paper.
     """
     correlation = F.normalize(one.float(), dim=0).T @ F.normalize(other.float(), dim=0)
-    correlation = correlation.float()  # Eq. 3: (D, D); autocast may have given bfloat16
+    correlation = scale * correlation.float()  # Eq. 3: (D, D); bfloat16 under autocast
     corresponding = correlation.diagonal()
     different = correlation.square().sum() - corresponding.square().sum()
     return diagonal * (1 - corresponding).square().sum() + alpha * different  # Eq. 4
 
 
 def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
-    """Mean of (B, L, D) over the positions where ``mask`` (B, L) holds, one at least: (B, D)."""
+    """Mean of (B, L, D) over the positions where ``mask`` (B, L) is true, at least one: (B, D)."""
     weights = mask.unsqueeze(-1).to(x.dtype)
     return (x * weights).sum(1) / weights.sum(1)
 
@@ -127,9 +129,9 @@ def changed_loss(logits: Tensor, changed: Tensor, known: Tensor) -> Tensor:
 
 
 def check_loss_weights(terms: Sequence[str], weights: dict[str, float]) -> None:
-    """Refuse a loss table that lacks a term, weights an unknown one, or has nothing above 0.
+    """Refuse a loss table that lacks a term, has an unknown one, or no weight above 0.
 
-    A term that a variant of the model does not have may stand there with 0.
+    An unknown term with weight 0 is accepted: it may be a term of another variant of the model.
 
     Raises:
         ConfigInvalid: the message names the term.
@@ -145,10 +147,10 @@ def check_loss_weights(terms: Sequence[str], weights: dict[str, float]) -> None:
 
 
 def required(value: Tensor | None, term: str, what: str) -> Tensor:
-    """Return what a loss term reads of a batch.
+    """Return a value of a batch that a loss term needs.
 
     Raises:
-        ConfigInvalid: it is None; ``what`` names it.
+        ConfigInvalid: it is None; the message calls it ``what``.
     """
     if value is None:
         raise ConfigInvalid(

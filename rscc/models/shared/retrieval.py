@@ -1,16 +1,10 @@
-"""Finding the entities that a pair of images is about, by similarity of images and words (CHEERS, DAVIR).
+"""Retrieval of the entities in a pair of images, by similarity of images and words (CHEERS, DAVIR).
 
 Both papers compare images and entities in the space of a pretrained CLIP: :class:`ClipRetriever` does so with
-any open_clip model. Its weights are large and cannot be had everywhere, so there is a stand-in that is made
-here: :class:`OfflineRetriever`, one linear map from the trunk's last map, averaged, to the space of a text
-encoder, fitted on the training split alone. It knows the entities of that split and no others, it has seen
-only those images, and what it calls similar is what the captions there name when that changes. It is no CLIP.
-
-:func:`retrieve_entities` is Eq. 1 of CHEERS with its constraint. The equation prints the signed difference
-S_bef - S_aft, which is largest for what has vanished; the sentences around it ask for "the largest
-difference in cosine similarity between the two images", of which entities that appear have the other sign.
-Here it is the absolute difference. Entities that are more similar than the average entity to neither date
-come last, should fewer than were asked for pass the constraint.
+any open_clip model. Its weights are large and not always available, so :class:`OfflineRetriever` can replace
+it: a linear map from the trunk's averaged last map to the space of a text encoder, fitted on the training
+split. It knows the entities of that split and no others, and similarity means that the captions of the split
+name the entity when such a thing changes.
 """
 
 from __future__ import annotations
@@ -35,23 +29,7 @@ Score = Literal["gain", "either"]
 DATES: tuple[Date, Date] = ("before", "after")
 
 OFFLINE = "offline"
-"""The retriever of a config that is fitted here; the other form is ``open_clip:ARCHITECTURE:TAG_OR_FILE``."""
-
-_FAR = 3.0  # more than two cosine similarities can differ by
-
-
-def retrieve_entities(before: Tensor, after: Tensor, count: int) -> Tensor:
-    """Choose the entities whose similarity differs most between the dates (CHEERS, Eq. 1).
-
-    Args:
-        before, after: (B, M) cosine similarities of each date to every entity.
-        count: k, at most M.
-
-    Returns:
-        (B, k) int64 numbers of the entities, the largest difference first.
-    """
-    relevant = (before > before.mean(1, keepdim=True)) | (after > after.mean(1, keepdim=True))
-    return ((before - after).abs() - _FAR * (~relevant).to(before.dtype)).topk(count, dim=1).indices
+"""Name of the fitted retriever in a config; the other form is ``open_clip:ARCHITECTURE:TAG_OR_FILE``."""
 
 
 def named_entities(phrases: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndarray:
@@ -61,11 +39,11 @@ def named_entities(phrases: Sequence[Sequence[str]], names: Sequence[str]) -> np
 
 
 class Retriever(nn.Module, ABC):
-    """Compares images with a list of entities; nothing in it is trained with the captioner.
+    """Compares images with a list of entities; it is not trained with the captioner.
 
     Attributes:
         names: of the M entities.
-        entity_features: (M, d) unit vectors of the names; zeros until the retriever is made or loaded.
+        entity_features: (M, d) unit vectors of the names; zeros until the retriever is fitted or loaded.
     """
 
     entity_features: Tensor
@@ -86,8 +64,7 @@ class Retriever(nn.Module, ABC):
         Args:
             pair: the images.
             date: ``before`` or ``after``.
-            weights: (B, h, w) in 0..1 on the pair's grid: how much of a position is looked at. An image
-                without any weight is looked at as a whole, as without weights.
+            weights: (B, h, w) in 0..1 on the pair's grid, weight of each position. All 0 counts as all 1.
 
         Raises:
             ConfigInvalid: this retriever needs images, and the pair comes from cached features.
@@ -105,7 +82,7 @@ class OfflineRetriever(Retriever):
     map: Tensor
 
     def __init__(self, *, names: Sequence[str], width: int, channels: int):
-        """Make an empty one, to be loaded, for ``width`` d and ``channels`` C of the trunk's last map."""
+        """Make an empty retriever for ``width`` d and ``channels`` C of the trunk's last map."""
         super().__init__(names=names, width=width)
         self.register_buffer("mean", torch.zeros(channels))
         self.register_buffer("scale", torch.ones(channels))
@@ -125,24 +102,23 @@ class OfflineRetriever(Retriever):
     ) -> OfflineRetriever:
         """Fit the map so that the entities that a pair's captions name have the largest scores (InfoNCE).
 
-        The score is what the paper retrieves by. ``gain`` is S_aft - S_bef (CHEERS, Eq. 1): what is named
-        shall be like the second date and unlike the first. What a caption says vanished is learned with the
-        same sign: retrieval looks at the size of the difference. Pairs known to be unchanged teach nothing.
-        ``either`` is the larger of S_bef and S_aft (DAVIR, Eq. 9), and all pairs teach. The number of steps
-        is the regularisation: with more of them, the entities retrieved for pairs that were not fitted are
-        named by their captions less often.
+        The score is that of the paper. ``gain`` is S_aft - S_bef (CHEERS, Eq. 1): named entities become
+        similar to the second date and dissimilar to the first. Entities that vanished are learned with the
+        same sign, because retrieval uses the absolute difference. Pairs known to be unchanged are left out.
+        ``either`` is the larger of S_bef and S_aft (DAVIR, Eq. 9), for all pairs. The number of steps
+        regularises: with more of them, retrieval on held-out pairs gets worse.
 
         Args:
             material: ``pooled``, ``changed`` and ``seed`` are read; the same ones give the same map.
             names: of M entities.
             entity_features: (M, d), of any length.
-            named: (N, M) bool, which entities each pair's captions name (:func:`named_entities`); pairs
-                without one teach nothing.
+            named: (N, M) bool, the entities named by each pair's captions (:func:`named_entities`); pairs
+                without any are left out.
             score: ``gain`` or ``either``.
             temperature: of the softmax over the entities.
-            steps: of Adam over all pairs, at the rate 1 / C: one can turn a feature of an image right round.
+            steps: of Adam over all pairs, at the rate 1 / C.
         """
-        assert material.pooled is not None, "a model that fits a retriever says that it reads them"
+        assert material.pooled is not None, "prepares_from_features asks for them"
         features = F.normalize(entity_features.detach().float().cpu(), dim=-1)
         pooled = torch.from_numpy(np.ascontiguousarray(material.pooled, dtype=np.float32))  # (N, 2, C)
         retriever = cls(names=names, width=features.shape[1], channels=pooled.shape[2])
@@ -183,22 +159,21 @@ class OfflineRetriever(Retriever):
 class ClipRetriever(Retriever):
     """The towers of an open_clip model, as in the papers (CHEERS: ViT-L/14); frozen.
 
-    They are read when they are first needed and are not saved with the captioner: a saved captioner names
-    them and needs them again.
+    They are loaded on first use and are not saved with the captioner, which stores their name only.
     """
 
     def __init__(self, *, names: Sequence[str], width: int, architecture: str, source: str):
-        """Make one whose entity features are to be loaded; :meth:`of` computes them.
+        """Make a retriever without entity features, which :meth:`of` computes.
 
         Args:
             names, width: of the entities and their features.
             architecture: of open_clip (``ViT-L-14``).
-            source: a tag of the architecture (``openai``) or a local checkpoint file. A file does not tell
-                its activation: OpenAI's own weights in one need the architecture's ``-quickgelu`` form.
+            source: a tag of the architecture (``openai``) or a local checkpoint file. A file does not record
+                its activation: OpenAI's own weights need the architecture's ``-quickgelu`` form.
         """
         super().__init__(names=names, width=width)
         self.architecture, self.source = architecture, source
-        self._towers: list[Any] = []  # a list, so that they are no part of the module's parameters
+        self._towers: list[Any] = []  # a list, so that they are not among the module's parameters
 
     @classmethod
     def of(cls, names: Sequence[str], *, architecture: str, source: str) -> ClipRetriever:
@@ -208,7 +183,7 @@ class ClipRetriever(Retriever):
             ExtraNotInstalled: open_clip is not installed.
             WeightsNotFound: unknown architecture or tag, no such file, or the download failed.
         """
-        towers = _load_towers(architecture, source)  # says so when open_clip is missing
+        towers = _load_towers(architecture, source)  # raises ExtraNotInstalled before the import below
         import open_clip
 
         with torch.no_grad():
@@ -219,7 +194,7 @@ class ClipRetriever(Retriever):
         return retriever
 
     def image_features(self, pair: PairView, date: Date, weights: Tensor | None) -> Tensor:
-        """See :meth:`Retriever.image_features`; what is not looked at has the mean colour."""
+        """See :meth:`Retriever.image_features`; positions with weight 0 get the mean colour."""
         if pair.images is None:
             raise ConfigInvalid(
                 "a CLIP retriever needs the images, and cached features were given; "
@@ -264,7 +239,7 @@ def parse_retriever(kind: str) -> tuple[str, str] | None:
 
 
 def empty_retriever(kind: str, *, names: Sequence[str], width: int, channels: int) -> Retriever:
-    """Make the retriever of a config with buffers of the right sizes, to be filled by a saved model.
+    """Make the retriever of a config with buffers of the right sizes, to be filled from a saved model.
 
     Raises:
         ConfigInvalid: ``kind`` is not one of :func:`parse_retriever`.
@@ -275,13 +250,13 @@ def empty_retriever(kind: str, *, names: Sequence[str], width: int, channels: in
 
 
 def _or_whole(weights: Tensor) -> Tensor:
-    """Weights (B, h, w) in float32, 1 everywhere for images that have none."""
+    """Weights (B, h, w) in float32; all 0 becomes all 1."""
     weights = weights.float()
     return torch.where(weights.sum((1, 2), keepdim=True) > 0, weights, torch.ones_like(weights))
 
 
 def _full_precision(device: torch.device) -> AbstractContextManager[Any]:
-    """Switch autocast off: which entity comes first must not depend on rounding."""
+    """Disable autocast, so that the order of entities does not depend on rounding."""
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)

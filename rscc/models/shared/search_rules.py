@@ -1,4 +1,4 @@
-"""What every search of a decoder must hold to: special ids, the longest sentence, words never produced."""
+"""Constraints of every search: special ids, maximum length, words that are never produced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rscc.text.vocabulary import Vocabulary
 
 
 class ForbiddenWords:
-    """What decoding must not produce, as tuples of ids: sentence beginnings, and runs of words anywhere."""
+    """Word sequences that decoding must not produce, as tuples of ids: prefixes, and runs anywhere."""
 
     def __init__(self, prefixes: Sequence[tuple[int, ...]] = (), runs: Sequence[tuple[int, ...]] = ()):
         self._next = _last_words(prefixes)
@@ -21,37 +21,28 @@ class ForbiddenWords:
     def of_words(
         cls, prefixes: Sequence[Sequence[str]], vocabulary: Vocabulary, runs: Sequence[Sequence[str]] = ()
     ) -> ForbiddenWords:
-        """Translate what is given in words; what has a word outside the vocabulary cannot occur.
+        """Translate word sequences to ids; those with a word outside the vocabulary cannot occur.
 
-        In a vocabulary of pieces a run forbids longer words that begin with its pieces, too.
+        With a vocabulary of pieces, a run also forbids longer words that begin with its pieces.
         """
 
         def translated(several: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
             texts = [" ".join(words) for words in several]
-            # A word may be several ids, but no character is more than its four bytes.
+            # A word may become several ids, at most four per character (its bytes).
             ids = [tuple(vocabulary.encode(text, 4 * len(text) + 3)[1:-1]) for text in texts]
             return [one for one in ids if vocabulary.unk not in one]
 
         return cls(translated(prefixes), translated(runs))
 
     def apply(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> None:
-        """Set to minus infinity, in place, the logits (R, V) of words that complete what is forbidden."""
+        """Set the logits (R, V) of words that complete a forbidden sequence to minus infinity, in place."""
         for row, sentence in enumerate(sentences):
             words = self._completing(sentence)
             if words:
                 logits[row, words] = float("-inf")
 
-    def along(self, sentences: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
-        """Return (row, place, word) of all words of sentences that would complete what is forbidden."""
-        return [
-            (row, place, word)
-            for row, sentence in enumerate(sentences)
-            for place in range(len(sentence))
-            for word in self._completing(tuple(sentence[:place]))
-        ]
-
     def _completing(self, sentence: tuple[int, ...]) -> list[int]:
-        """Return the words that must not follow a beginning."""
+        """Return the words that must not follow a partial sentence."""
         words = list(self._next.get(sentence, ()))
         for before, last in self._after.items():
             if not before or sentence[-len(before) :] == before:
@@ -61,13 +52,13 @@ class ForbiddenWords:
 
 @dataclass(frozen=True)
 class SearchRules:
-    """What the sentences of a search must hold to; besides, none is empty.
+    """Constraints of the sentences of a search, which are never empty.
 
     Attributes:
         bos, eos: ids of the begin and end tokens.
-        max_words: tokens decoded at most, end token included.
+        max_words: maximum number of decoded tokens, end token included.
         banned: ids that are never produced (padding, begin, unknown).
-        forbidden: beginnings and runs of words that are never produced.
+        forbidden: word sequences that are never produced.
     """
 
     bos: int
@@ -77,7 +68,7 @@ class SearchRules:
     forbidden: ForbiddenWords = field(default_factory=ForbiddenWords)
 
     def log_probabilities(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> Tensor:
-        """Normalise logits (R, V) of the words that follow R sentences; what is ruled out has minus infinity.
+        """Normalise logits (R, V) of the words that follow R sentences; forbidden words get minus infinity.
 
         The logits are changed in place. Either all of the sentences are empty or none.
         """
@@ -88,7 +79,7 @@ class SearchRules:
 
 
 def _last_words(several: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
-    """Return the last ids of beginnings or runs by what stands before them."""
+    """Return the last ids of sequences by the ids before them."""
     lasts: dict[tuple[int, ...], list[int]] = {}
     for ids in several:
         if ids:

@@ -1,12 +1,12 @@
-"""Promptable segmenters from local files: what finds the objects in DAVIR's change masks (Eq. 3).
+"""Promptable segmenters from local files, for DAVIR's change masks (Eq. 3).
 
 * ``sam:FOLDER`` is Segment Anything (the paper: ViT-H) in the format of transformers, safetensors only.
-* ``mobile_sam:FILE`` is MobileSAM, SAM with a TinyViT of 5 M parameters in the place of its image encoder.
-  Its checkpoint ``mobile_sam.pt`` is read without unpickling anything but tensors; a safetensors file with
-  the same names does as well. The TinyViT is timm's, whose last stage is made to keep the size of its map as
-  MobileSAM's does; prompt encoder and mask decoder are transformers'.
+* ``mobile_sam:FILE`` is MobileSAM, SAM with a TinyViT of 5 M parameters as its image encoder. Its checkpoint
+  ``mobile_sam.pt`` is read without unpickling anything but tensors; a safetensors file with the same names
+  works too. The TinyViT is timm's, whose last stage is changed to keep the size of its map as MobileSAM's
+  does; prompt encoder and mask decoder are transformers'.
 
-A prompt is a box with a point inside; one mask is asked for, not three to choose from.
+A prompt is a box with a point inside; the answer is one mask per prompt.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 from rscc.models.shared.blocks import enlarge_maps
-from rscc.models.shared.published import read_tensors
+from rscc.models.trunks.published import read_tensors
 
 _MEAN = (123.675, 116.28, 103.53)
 _STD = (58.395, 57.12, 57.375)
 _PROMPTS_AT_ONCE = 32
 
-# Names of MobileSAM's (and Segment Anything's) checkpoint in transformers.
+# From tensor names of MobileSAM's (and Segment Anything's) checkpoint to those of transformers.
 _DECODER_NAMES = (
     (r"\.norm(\d)\.", r".layer_norm\1."),
     (r"\.norm_final_attn\.", ".layer_norm_final_attn."),
@@ -49,7 +49,7 @@ _DECODER_NAMES = (
         "prompt_encoder.shared_embedding.positional_embedding",
     ),
 )
-# Names of MobileSAM's TinyViT in timm, which puts each reduction before the stage that follows it.
+# From tensor names of MobileSAM's TinyViT to timm's, which puts each reduction before the next stage.
 _ENCODER_NAMES = (
     (r"^patch_embed\.seq\.0\.", "patch_embed.conv1."),
     (r"^patch_embed\.seq\.2\.", "patch_embed.conv2."),
@@ -59,14 +59,14 @@ _ENCODER_NAMES = (
 
 
 class SamSegmenter:
-    """Segment Anything's prompts and masks on the features of some image encoder.
+    """Prompt encoder and mask decoder of Segment Anything on the features of an image encoder.
 
     Attributes:
-        size: side in pixels of the squares that the encoder sees; images are enlarged to its width or height.
+        size: side in pixels of the encoder's input; the longer side of an image is resized to it.
     """
 
     def __init__(self, *, sam: Any, encoder: nn.Module | None = None, size: int | None = None):
-        """Take a ``SamModel`` of transformers; what is None is its own.
+        """Use a ``SamModel`` of transformers; None for its own encoder and size.
 
         ``encoder`` maps (B, 3, size, size) to features (B, C, h, w).
         """
@@ -92,7 +92,7 @@ class SamSegmenter:
         shape = (max(1, round(height * scale)), max(1, round(width * scale)))
         encode = self._encoder or self._sam.get_image_embeddings
         features = encode(self._prepared(image, shape).to(device))
-        # From pixels of the image to pixels of the square; x and y have scales of their own.
+        # From pixels of the image to pixels of the square, with one scale each for x and y.
         to_square = torch.tensor([shape[1] / width, shape[0] / height], device=device)
         corners = torch.tensor(boxes, dtype=torch.float32, device=device).view(1, -1, 2, 2) * to_square
         inside = torch.tensor(points, dtype=torch.float32, device=device).view(1, -1, 1, 2) * to_square
@@ -112,7 +112,7 @@ class SamSegmenter:
         return torch.cat(masks).cpu().numpy()
 
     def _prepared(self, image: np.ndarray, shape: tuple[int, int]) -> Tensor:
-        """Resize (3, H, W) to ``shape``, normalise, fill up to the square below and on the right."""
+        """Resize (3, H, W) to ``shape``, normalise, pad to the square below and on the right."""
         pixels = torch.from_numpy(np.ascontiguousarray(image)).float().unsqueeze(0)
         resized = F.interpolate(pixels, shape, mode="bilinear", align_corners=False, antialias=True)
         mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (_MEAN, _STD))
@@ -129,7 +129,7 @@ class MobileSamEncoder(nn.Module):
 
         self.trunk = timm.create_model("tiny_vit_5m_224", pretrained=False, num_classes=0)
         self.trunk.head = nn.Identity()
-        # SAM's decoder wants 64 x 64: the last reduction changes channels only.
+        # SAM's decoder expects 64 x 64: the last reduction changes channels only.
         self.trunk.stages[3].downsample.conv2.conv.stride = (1, 1)
         self.neck = nn.Sequential(
             nn.Conv2d(320, 256, 1, bias=False),
@@ -181,10 +181,10 @@ def load_segmenter(kind: str) -> SamSegmenter:
         sam, loaded = SamModel.from_pretrained(
             place, local_files_only=True, use_safetensors=True, output_loading_info=True
         )
-        # What is not there would be made up.
+        # transformers would fill missing tensors with random values.
         if missing := sorted(loaded["missing_keys"]):
             raise ValueError(f"{len(missing)} of its tensors are missing, such as {missing[0]}")
-    except Exception as error:  # whatever files of others bring the library to say
+    except Exception as error:  # a damaged file can raise anything in the library
         raise WeightsNotFound(
             f"{place}: not a Segment Anything model with safetensors weights ({first_line(error)}); "
             "give a local folder in the format of transformers"
@@ -194,7 +194,7 @@ def load_segmenter(kind: str) -> SamSegmenter:
 
 def _load_mobile_sam(path: Path, config: Any, model: Any) -> SamSegmenter:
     state = read_tensors(path, "MobileSAM's checkpoint (mobile_sam.pt)")
-    # The encoder of the paper's SAM is not used; it is made as small as it can be.
+    # SAM's own encoder is not used, so it is made as small as possible.
     sam = model(config(vision_config={"num_hidden_layers": 0, "hidden_size": 8, "num_attention_heads": 1}))
     encoder = MobileSamEncoder()
     for part, renamed in ((encoder, _encoder_state(state)), (sam, _decoder_state(state))):
@@ -213,7 +213,7 @@ def _load_mobile_sam(path: Path, config: Any, model: Any) -> SamSegmenter:
 
 
 def _encoder_state(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give the encoder's tensors timm's names; the classifier that TinyViT was trained with is left out."""
+    """Rename the encoder's tensors to timm's names, without TinyViT's classifier."""
     renamed = {}
     for name, value in state.items():
         head, _, rest = name.partition(".")
@@ -230,7 +230,7 @@ def _encoder_state(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _decoder_state(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give prompt encoder and mask decoder transformers' names; they share one position encoding."""
+    """Rename prompt encoder and mask decoder to transformers' names; they share one position encoding."""
     renamed = {
         _translated(name, _DECODER_NAMES): value
         for name, value in state.items()

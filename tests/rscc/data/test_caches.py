@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 import torch
 from tiny_models import randomise, tiny_backbone
+from training_runs import quick_config
 
-from rscc.data import caches as features_module
+from rscc.data import trunk_maps as features_module
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.caches import FeatureCache, build_feature_cache, pooled_features
 from rscc.data.pairs import FLIPS, flip_sample, read_pair
+from rscc.data.trunk_maps import store_trunk_maps
 
 
-def test_cached_features_are_those_of_the_turned_images(records, build, trunk) -> None:
+def test_cached_features_are_those_of_the_turned_images(records, build, trunk, monkeypatch) -> None:
+    monkeypatch.setattr(features_module, "_BATCH", 3)
     calls = []
-    cache = build(records, batch_size=3, progress=lambda *done: calls.append(done))
+    cache = build(records, progress=lambda *done: calls.append(done))
     assert calls == [(3, 8), (6, 8), (8, 8)]
     for index in (0, 5, 7):
         for view, flip in enumerate(FLIPS):
@@ -27,25 +29,9 @@ def test_cached_features_are_those_of_the_turned_images(records, build, trunk) -
             with torch.no_grad():
                 direct = trunk(images)[-1].numpy()
             cached = cache.read(np.array([index]), np.array([view]))[0]
-            assert cached.dtype == np.float32
+            assert cached.dtype == torch.float32
             np.testing.assert_allclose(cached, direct, rtol=2e-3, atol=2e-3)
     assert not np.allclose(cache.read(np.array([0]), np.array([0])), cache.read(np.array([0]), np.array([1])))
-
-
-def test_weighted_means_of_maps_are_sums_over_positions(records, build, trunk) -> None:
-    weights = np.random.default_rng(0).random((8, 4, 4)).astype(np.float32)
-    weights[2] = 0  # nothing to look at: the whole map
-    cache = build(records)
-    maps = cache.read(np.arange(8), np.zeros(8, dtype=int))  # (8, 2, C, 4, 4)
-    for given in (None, weights):
-        slow = np.zeros(maps.shape[:3])
-        for pair in range(8):
-            own = np.ones((4, 4)) if given is None or pair == 2 else given[pair]
-            for row, column in np.ndindex(4, 4):
-                slow[pair] += own[row, column] * maps[pair, ..., row, column] / own.sum()
-        np.testing.assert_allclose(cache.pooled(given), slow, rtol=1e-3, atol=1e-4)
-        again = pooled_features(trunk, records, size=64, batch_size=3, bf16=False, weights=given)
-        np.testing.assert_allclose(again, slow, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no room")
@@ -58,7 +44,7 @@ def test_a_disk_without_room_for_all_features_is_told_before_the_work(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     monkeypatch.setattr(features_module, "read_pair", None)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError):
         build(records)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
@@ -77,7 +63,7 @@ def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
     np.testing.assert_array_equal(first.read(*everything), again.read(*everything))
     other = tiny_backbone().eval()
     randomise(other, 5)
-    build_feature_cache(other, records, tmp_path, size=64, bf16=False)
+    store_trunk_maps(other, records, tmp_path, quick_config())
     swapped = [replace(record, after=record.before) for record in records]
     for part in (records[:4], swapped):
         build(part)
@@ -97,33 +83,6 @@ def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(copied_root, 
     np.testing.assert_array_equal(before[1], after[1])
     assert not np.array_equal(before[0], after[0])
     np.testing.assert_array_equal(after[0, 0], after[0, 1])
-
-
-def test_a_stopped_cache_is_made_again(records, build, tmp_path) -> None:
-    def stop(done, total) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build(records, batch_size=2, progress=stop)
-    assert not list(tmp_path.glob("*.npy"))
-    cache = build(records)
-    assert all(np.any(cache.read(np.array([i]), np.array([3]))) for i in range(8))
-    assert all(path.suffix == ".npy" for path in tmp_path.iterdir() if path.name != ".lock")
-
-
-def test_joined_caches_read_as_their_parts(records, build) -> None:
-    first = build(records[:5])
-    second = build(records[5:], flips=("none",))
-    joined = FeatureCache.join([second, first])
-    assert joined.flips == FLIPS
-    indices = np.array([0, 2, 3, 7])
-    assert joined.views(indices).tolist() == [1, 1, 4, 4]
-    views = np.array([0, 0, 3, 2])
-    expected = [*second.read(np.array([0, 2]), np.array([0, 0])), *first.read(np.array([0, 4]), views[2:])]
-    np.testing.assert_array_equal(joined.read(indices, views), np.stack(expected))
-    np.testing.assert_array_equal(joined.pooled(), np.concatenate([second.pooled(), first.pooled()]))
-    with pytest.raises(IndexError):
-        joined.read(np.array([8]), np.array([0]))
 
 
 def test_of_two_runs_at_once_one_computes_and_the_other_opens(records, build) -> None:

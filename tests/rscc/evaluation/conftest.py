@@ -1,7 +1,7 @@
 """Pairs and training pairs of evaluations."""
 
 import pytest
-from evaluation_pairs import SIDE, TREES, VILLAS, write_pair
+from training_runs import SIDE, TREES, VILLAS, write_pair
 
 from rscc.data.pairs import PairRecord
 from rscc.text.no_change import NO_CHANGE_SENTENCES, is_no_change

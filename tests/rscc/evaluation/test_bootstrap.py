@@ -1,16 +1,14 @@
 import numpy as np
 import pytest
 
-from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.bootstrap import (
     Resamples,
     bleu_of_counts,
     caption_intervals,
     meteor_of_counts,
-    percentile_interval,
     wilson_interval,
 )
-from rscc.evaluation.masks import MaskCounter
+from rscc.evaluation.mask_scores import MaskCounter
 from rscc.evaluation.metrics import CaptionScorer
 
 pytest.importorskip("pycocoevalcap")
@@ -27,46 +25,6 @@ SAID = {
     "three": "a long road is built through the woods",
     "four": "",
 }
-
-
-def test_draws_are_seeded_and_hold_as_many_pairs_as_there_are() -> None:
-    one, same, other = Resamples(7), Resamples(7), Resamples(7, seed=2)
-    assert (one.weights == same.weights).all()
-    assert (one.weights != other.weights).any()
-    assert one.weights.shape == (1000, 7)
-    assert (one.weights.sum(1) == 7).all()
-    assert (Resamples(3, samples=5).weights.shape) == (5, 3)
-    with pytest.raises(DatasetLayoutInvalid):
-        Resamples(0)
-
-
-def test_the_interval_of_a_mean_is_that_of_normal_draws() -> None:
-    values = np.random.default_rng(2).normal(5, 2, 200)
-    means = Resamples(200).means(values)
-    low, high = percentile_interval(means)
-    assert low < values.mean() < high
-    assert high - low == pytest.approx(2 * 1.96 * values.std() / 200**0.5, rel=0.1)
-    wide = percentile_interval(means, level=0.99)
-    assert wide[0] < low and high < wide[1]
-    assert percentile_interval(Resamples(1).means(np.array([3.0]))) == (3.0, 3.0)
-
-
-def test_shares_are_of_sums_not_means_of_shares() -> None:
-    part, whole = np.array([1.0, 90.0]), np.array([10.0, 100.0])
-    resamples = Resamples(2)
-    shares = resamples.shares(part, whole)
-    both = (resamples.weights == 1).all(1)
-    assert both.any()
-    assert shares[both] == pytest.approx(91 / 110)
-    assert set(np.round(shares[~both], 6)) == {0.1, 0.9}
-
-
-def test_a_share_that_most_draws_leave_undefined_has_no_interval() -> None:
-    nothing = np.zeros(30)
-    assert percentile_interval(Resamples(30).shares(nothing, nothing)) is None
-    once = np.eye(1, 30)[0]  # a third of the draws leaves this pair out
-    assert percentile_interval(Resamples(30).shares(once, once)) is None
-    assert percentile_interval(Resamples(30).shares(once, np.ones(30))) is not None
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +52,6 @@ def test_every_draw_scores_like_the_captions_that_it_holds(plain) -> None:
             {str(i): REFERENCES[name] for i, name in enumerate(held)},
         )
         assert 100 * expected[3] == pytest.approx(scores.bleu4)
-
-
-def test_intervals_hold_the_scores_and_need_all_four_for_their_mean(plain) -> None:
-    intervals = caption_intervals(plain, Resamples(4))
-    assert set(intervals) == {"bleu1", "bleu2", "bleu3", "bleu4", "rouge_l", "cider"}
-    for name, (low, high) in intervals.items():
-        assert low <= getattr(plain, name) <= high, name
 
 
 @pytest.mark.slow

@@ -1,27 +1,18 @@
 """Scores of a captioner on every subset of pairs."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from evaluation_pairs import SIDE, BrightnessCaptioner, kinds_of, report_of, row_of
+from training_runs import SIDE, BrightnessCaptioner, kinds_of, report_of, row_of
 
-from rscc.data.pairs import truly_changed
-from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.baselines import ALWAYS_NO_CHANGE
-from rscc.evaluation.metrics import CaptionScorer
+from rscc.evaluation.evaluate import UNGATED, EvaluationOptions, evaluate_records
 from rscc.evaluation.predictions import (
-    PairPrediction,
-    caption_predictions,
     captioner_predictions,
-    enlarge,
-    prediction_line,
 )
-from rscc.evaluation.rows import SUBSETS
-from rscc.evaluation.run import EvaluationOptions, evaluate_records
-from rscc.evaluation.scoring import score_predictions, subsets
-from rscc.text.facts import ChangeFacts
+from rscc.evaluation.score_rows import SUBSETS
+from rscc.evaluation.scoring import subsets
 
 pytest.importorskip("pycocoevalcap")
 
@@ -60,38 +51,9 @@ def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
     ],
 )
 def test_the_record_says_how_words_were_searched_for(records, train, values, run, decoding) -> None:
-    options = {"beams": 2, "options": EvaluationOptions(baselines=False)}
-    report = evaluate_records(BrightnessCaptioner(**values), records, train, run=run, java=False, **options)
+    options = EvaluationOptions(beams=2, baselines=False, java=False)
+    report = evaluate_records(BrightnessCaptioner(**values), records, train, options, run=run)
     assert report.run["decoding"] == decoding
-
-
-def test_pairs_without_references_are_left_out(records, train) -> None:
-    records[0] = replace(records[0], captions=())
-    assert report_of(records, train).run["counts"] == {"all": 3, "changed": 1, "unchanged": 2}
-    with pytest.raises(DatasetLayoutInvalid, match="no pair of this split"):
-        report_of([replace(record, captions=()) for record in records], train)
-
-
-def test_predictions_that_do_not_fit_the_pairs_are_refused(records) -> None:
-    twice = [records[0], records[0]]
-    with CaptionScorer(java=False) as scorer:
-        with pytest.raises(ValueError, match="shorter"):
-            score_predictions("x", records, caption_predictions(["a road"]), scorer)
-        with pytest.raises(DatasetLayoutInvalid, match="same id"):
-            score_predictions("x", twice, caption_predictions(["a road", "a road"]), scorer)
-
-
-def test_the_flag_comes_from_the_references_where_there_is_none(records) -> None:
-    unknown = [replace(record, changed=None) for record in records]
-    assert [truly_changed(record) for record in unknown] == [True, False, True, False]
-
-
-def test_probabilities_are_enlarged_to_height_by_width() -> None:
-    grid = np.array([[0.0, 1.0]], np.float32)
-    large = enlarge(grid, (3, 8))
-    assert large.shape == (3, 8)
-    assert (np.diff(large[0]) >= 0).all()
-    assert enlarge(large, (3, 8)) is large
 
 
 def test_masks_are_cut_out_of_probabilities_at_the_size_of_the_images(records) -> None:
@@ -159,13 +121,17 @@ def test_the_thresholds_of_the_card_are_used_and_wrong_flags_and_masks_count_aga
     assert (low, high) == pytest.approx((0.342, 1), abs=1e-3), "Wilson's of 2 of 2"
 
 
-def test_a_prediction_is_a_line_of_json(records) -> None:
-    plain = prediction_line(records[0], PairPrediction("a café is built", True))
-    assert plain.endswith("}\n") and plain.count("\n") == 1 and "é" in plain
-    told = {"file": "one", "p_changed": None, "changed": True, "caption": "a café is built", "facts": None}
-    assert json.loads(plain) == told
-    facts = ChangeFacts(came={"building": 0.9}, count=2, place=("top",))
-    line = json.loads(prediction_line(records[0], PairPrediction("two houses", True, None, 0.75, facts)))
-    assert line["p_changed"] == 0.75
-    assert (line["facts"]["came"], line["facts"]["count"]) == ({"building": 0.9}, 2)
-    assert line["facts"]["place"] == ["top"]
+def test_a_gated_decoder_is_scored_without_its_gate_too(records, train) -> None:
+    """Without the gate unchanged pairs score worse, and the others the same."""
+    report = report_of(records, train, baselines=False)
+    assert [row.name for row in report.rows if row.subset == "all"] == ["brightness", "brightness" + UNGATED]
+    alone = row_of(report, "brightness" + UNGATED, "all")
+    assert alone.flags.recall == 1
+    assert alone.flags.precision < row_of(report, "brightness", "all").flags.precision
+    assert row_of(report, "brightness" + UNGATED, "changed").captions == (
+        row_of(report, "brightness", "changed").captions
+    )
+    grounded = evaluate_records(
+        BrightnessCaptioner(), records, train, EvaluationOptions(java=False), run={"grounded": True}
+    )
+    assert not any(row.name.endswith(UNGATED) for row in grounded.rows)

@@ -1,18 +1,15 @@
 """The report of an evaluation as text and as JSON."""
 
 import json
-from dataclasses import replace
 
 import pytest
-from evaluation_pairs import BrightnessCaptioner, kinds_of, report_of, row_of
-from markdown_tables import cells_of
+from report_checks import cells_of
+from training_runs import BrightnessCaptioner, kinds_of, report_of, row_of
 
 from rscc.errors import WeightsNotFound
-from rscc.evaluation import run as evaluate_module
+from rscc.evaluation import evaluate as evaluate_module
 from rscc.evaluation.baselines import ALWAYS_NO_CHANGE, FREQUENT_CHANGE, TEMPLATE_BY_COUNT
-from rscc.evaluation.report import run_record
-from rscc.evaluation.rows import PEOPLE, SUBSETS
-from rscc.evaluation.run import EvaluationOptions, evaluate_records
+from rscc.evaluation.score_rows import PEOPLE, SUBSETS
 
 pytest.importorskip("pycocoevalcap")
 
@@ -45,39 +42,6 @@ def test_the_text_has_a_table_per_subset_and_scores_with_their_intervals(records
     assert lines[2][lines[0].index("CIDEr")] == f"{row.captions.cider:.1f} ({low:.1f}-{high:.1f})"
     values = report.as_dict()
     assert values["rows"][0]["intervals"]["flag_accuracy"] == (1, 1) and values["robustness"] is None
-
-
-def test_without_masks_the_tables_have_no_mask_columns(records, train) -> None:
-    captioner = BrightnessCaptioner(changed_threshold=0.0)
-    report = report_of([replace(one, mask=None) for one in records], train, captioner=captioner)
-    assert "mask" not in report.as_text()
-    assert "flag acc." in report.as_text()
-    assert captioner.shapes == [], "with neither true masks nor P(changed), only captions are asked for"
-    assert row_of(report, "brightness", "all").flags.calibration_error is None
-
-
-def test_masks_of_a_model_without_a_change_head_are_not_scored(records, train) -> None:
-    captioner = BrightnessCaptioner(localiser="attention")
-    report = report_of(records, train, captioner=captioner)
-    assert row_of(report, "brightness", "all").mask is None
-    assert row_of(report, "brightness", "all").flags.accuracy == 1
-    assert row_of(report, "brightness", "all").flags.calibration_error is not None
-    assert "Note: change masks are not scored" in report.as_text()
-
-
-def test_pairs_that_all_changed_have_one_table(records, train) -> None:
-    report = report_of([records[0], records[2]], train)
-    assert {row.subset for row in report.rows} == {"all"}
-    assert report.run["counts"] == {"all": 2, "changed": 2, "unchanged": 0}
-    assert len(tables_of(report.as_text(), "BLEU-1")) == 1
-
-
-def test_subsets_of_clevr_change_have_the_papers_names(records, train) -> None:
-    report = report_of(kinds_of(records), train, dataset="clevr_change")
-    names = ["total", "semantic change", "pseudo change", "kind: add", "kind: drop"]
-    tables = [tables_of(report.as_text(), "BLEU-1"), tables_of(report.as_text(compare=True), "compared")]
-    heads = [[cells_of(table)[0][0] for table in part] for part in tables]
-    assert heads == [names, [f"compared: {name}" for name in names]]
 
 
 def test_objects_that_no_reference_names_are_counted_where_captions_speak_of_them(records, train) -> None:
@@ -126,7 +90,7 @@ def test_facts_of_changed_pairs_stand_beside_those_of_people_and_of_counting(rec
 def test_facts_are_of_overhead_pairs_that_changed(records, train) -> None:
     assert not report_of(records, train, dataset="spot_the_diff").facts
     assert not report_of(records[1:2], train).facts
-    alone = report_of(records, train, options=EvaluationOptions(baselines=False))
+    alone = report_of(records, train, baselines=False)
     assert [one.name for one in alone.facts] == ["brightness", PEOPLE]
     captioner = BrightnessCaptioner(localiser="attention")
     assert TEMPLATE_BY_COUNT not in [row.name for row in report_of(records, train, captioner=captioner).rows]
@@ -134,31 +98,19 @@ def test_facts_are_of_overhead_pairs_that_changed(records, train) -> None:
 
 def test_kinds_are_read_from_references_where_the_data_name_none(records, train) -> None:
     pytest.importorskip("spacy")
-    report = report_of(records, train, options=EvaluationOptions(kinds=True))
+    report = report_of(records, train, kinds=True)
     assert {row.subset for row in report.rows} == {*SUBSETS, "building", "vegetation"}
     assert row_of(report, "brightness", "building").captions.count == 1
     assert report.run["counts"]["vegetation"] == 1
-    named = report_of(kinds_of(records), train, options=EvaluationOptions(kinds=True))
+    named = report_of(kinds_of(records), train, kinds=True)
     assert {row.subset for row in named.rows} == {*SUBSETS, "add", "drop"}
 
 
 def test_robustness_is_measured_when_it_is_wanted(records, train) -> None:
-    report = report_of(records, train, options=EvaluationOptions(robustness=True))
+    report = report_of(records, train, robustness=True)
     assert report.robustness.unchanged["identical"].right == 8
     assert report.robustness.removal.counted == 1
     (table,) = tables_of(report.as_text(), "construction shown backwards")
     assert "100.0 (20.7-100.0)" in table
     values = json.loads(json.dumps(report.as_dict()))["robustness"]["backwards"]
     assert values["describes_removal"]["pairs"] == 1
-
-
-def test_the_dictionary_is_json_with_the_run_record(records, train) -> None:
-    run = {**run_record("rscc evaluate --data x"), "data": "x", "split": "test"}
-    report = evaluate_records(BrightnessCaptioner(), records, train, run=run, java=False)
-    values = json.loads(json.dumps(report.as_dict()))
-    assert values["run"]["command"] == "rscc evaluate --data x"
-    assert {"date", "machine", "versions", "data", "split", "counts", "model", "beams"} <= set(values["run"])
-    assert len(values["rows"]) == 12
-    assert values["rows"][0]["mask"]["f1"] > 0.9
-    assert values["papers"]["rows"][-1]["method"] == "DAVIR"
-    assert values["papers"]["rows"][-1]["cider"] == 140.7

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fakes import card
-from markdown_tables import cells_of
 
 from rscc.data.pairs import PairRecord
 from rscc.errors import WeightsNotFound
 from rscc.evaluation import scoring as kind_scores
 from rscc.evaluation.scoring import score_kinds
-from rscc.training.card import kinds_table
 
 pytest.importorskip("pycocoevalcap")
 
@@ -46,13 +43,6 @@ def test_each_kind_is_scored_alone() -> None:
     assert set(found["unchanged"]) == {"pairs", "called_changed"}
 
 
-def test_few_pairs_have_no_score_of_words() -> None:
-    few = [*records()[3:8], records()[12]]
-    found = score_kinds(few, [record.captions[0] for record in few], np.ones(6, bool))
-    assert "cider" in found["changed"] and "cider" not in found["building"]
-    assert found["building"]["other_objects"] == 0
-
-
 def test_what_is_missed_counts_as_said_to_be_unchanged_and_without_a_parser_nothing_is_said(
     monkeypatch,
 ) -> None:
@@ -66,12 +56,3 @@ def test_what_is_missed_counts_as_said_to_be_unchanged_and_without_a_parser_noth
 
     monkeypatch.setattr(kind_scores, "kinds_read", missing)
     assert score_kinds(records(), said, np.ones(16, bool)) == {}
-
-
-def test_cards_show_them() -> None:
-    kinds = {"unchanged": {"pairs": 4.0, "called_changed": 0.25}}
-    kinds["road"] = {"pairs": 6.0, "called_changed": 0.5, "cider": 41.26, "other_objects": 0.25}
-    rows = cells_of(kinds_table(card(kinds=kinds)))
-    assert ["unchanged", "4", "0.250", "–", "–"] in rows
-    assert ["road", "6", "0.500", "41.3", "0.250"] in rows
-    assert kinds_table(card()) == ""

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from markdown_tables import cells_of
 
-from rscc.evaluation.masks import SIZES, MaskCounter, MaskScores
-from rscc.evaluation.report import size_table
+from rscc.evaluation.mask_scores import MaskCounter, MaskScores
 
 
 def boxes(*places: tuple[int, int, int, int], size: int = 64) -> np.ndarray:
@@ -40,21 +38,3 @@ def test_objects_are_found_by_half_of_their_pixels_and_counted_by_their_ground_a
 def test_objects_that_the_border_cuts_are_left_out(place) -> None:
     truth = boxes((*place, 10, 10), (25, 25, 10, 10))
     assert found(np.zeros_like(truth), truth)[0] == (1, 0)
-
-
-def test_objects_that_touch_at_a_corner_are_two() -> None:
-    truth = boxes((5, 5, 10, 10), (15, 15, 10, 10))
-    assert found(truth, truth)[0] == (2, 2)
-
-
-def test_without_a_gsd_no_size_is_known() -> None:
-    assert scored(boxes((5, 5, 10, 10)), boxes((5, 5, 10, 10)), None).by_size == []
-
-
-def test_the_table_names_every_class() -> None:
-    scores = scored(boxes((5, 5, 10, 10)), boxes((5, 5, 10, 10), (30, 30, 10, 10)))
-    _, _, *rows = cells_of(size_table(scores.by_size, "model"))
-    assert [row[0] for row in rows] == ["0 to 50", "50 to 100", "100 to 200", "200 to 400", "400 and more"]
-    assert len(rows) == len(SIZES)
-    assert "50.0 (9.5-90.5)" in rows[0]
-    assert rows[1][2] == "–"

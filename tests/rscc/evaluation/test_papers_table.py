@@ -1,17 +1,15 @@
 """The papers' rows: complete, as printed, and set beside ours with what keeps the two apart."""
 
 import re
-import tomllib
 from collections import Counter
-from importlib import resources
 
 import pytest
-from markdown_tables import cells_of
+from report_checks import cells_of
 
+from rscc.evaluation.evaluation_report import EvaluationReport
 from rscc.evaluation.metrics import CaptionScores
-from rscc.evaluation.papers import METRICS, PaperRow, PaperTables, comparison, paper_tables, search_name
-from rscc.evaluation.report import EvaluationReport
-from rscc.evaluation.rows import EvaluationRow, FlagScores
+from rscc.evaluation.papers import METRICS, PaperRow, PaperTables, comparison, paper_tables
+from rscc.evaluation.score_rows import EvaluationRow, FlagScores
 
 FILES = {
     "SCORER+CBR": "scorer_cbr_iccv2023.md",
@@ -44,9 +42,6 @@ PRINTED = {
 }
 
 
-CONTENT = tomllib.loads(resources.files("rscc").joinpath("data", "papers.toml").read_text("utf-8"))
-
-
 def origin(source: str) -> tuple[str, int]:
     """Take "RDD+ACR (AAAI 2025), Table 2" apart."""
     found = re.fullmatch(r"(\S+)(?: \([^)]*\))?, Table (\d+)", source)
@@ -63,63 +58,6 @@ def test_every_line_of_every_printed_table_is_there(dataset) -> None:
         assert row.scores.keys() <= METRICS.keys() and row.scores
         assert all(5 < score < 160 for score in row.scores.values())
         assert row.venue or row.method in ("CHEERS", "DAVIR"), row.method
-
-
-def test_the_file_holds_nothing_else() -> None:
-    assert set(CONTENT) == {"venues", "decoding", *PRINTED}
-    used = {row.method for dataset in PRINTED for row in paper_tables(dataset).rows}
-    assert set(CONTENT["venues"]) == used - {"CHEERS", "DAVIR"}
-    assert set(CONTENT["decoding"]) <= used
-    assert paper_tables("dubai_cc") == paper_tables("no such data set") == PaperTables()
-
-
-def words_of(line: str) -> list[str]:
-    """Return the plain words of a table line, which the papers' texts part by bars or tabs."""
-    plain = re.sub(r"<[^>]*>|\*", "", line).replace("R 3 Net", "R3Net")
-    return [cell.strip() for cell in (plain.split("|") if "|" in plain else plain.split("\t"))]
-
-
-def number(cell: str) -> float | None:
-    return float(cell) if re.fullmatch(r"\d+(\.\d+)?", cell) else None
-
-
-def is_line_of(printed: str, cells: list[str]) -> bool:
-    """Tell whether a line's first cell is the method, alone or before its year, venue or reference."""
-    name = re.sub(r"\s*3\s*(?=Net)", "3", cells[0])
-    return re.fullmatch(re.escape(printed) + r"\s*(\[?†\]?)?\s*([\[(].*)?", name) is not None
-
-
-@pytest.fixture
-def texts(shared_data) -> dict[str, str]:
-    return {paper: (shared_data / "papers" / file).read_text("utf-8") for paper, file in FILES.items()}
-
-
-@pytest.mark.parametrize("dataset", PRINTED)
-def test_every_number_stands_in_its_papers_text(texts, dataset) -> None:
-    missing = []
-    for table in CONTENT[dataset]["tables"]:
-        lines = [words_of(line) for line in texts[origin(table["source"])[0]].splitlines()]
-        keys = KINDS if "metric" in table else METRICS
-        columns = [key for key in keys if any(key in row for row in table["rows"])]
-        for row in table["rows"]:
-            expected = [row.get(column) for column in columns]
-            starts = [cells for cells in lines if is_line_of(row.get("printed", row["method"]), cells)]
-            blocks = [
-                [number(cell) for cell in cells[start : start + len(columns)]]
-                for cells in starts
-                for start in (1, 6)
-            ]
-            if expected not in blocks:
-                missing.append((table["source"], row["method"], expected))
-    assert not missing
-
-
-def test_a_papers_decoding_is_what_its_text_says(texts) -> None:
-    greedy = {paper for paper, text in texts.items() if re.search(r"greedy[-\s]+decoding\s+strategy", text)}
-    assert greedy == {"SCORER+CBR", "DIRL+CCR", "CHEERS"}
-    assert not any("beam" in text for text in texts.values())
-    told = {row.method for name in PRINTED for row in paper_tables(name).rows if row.decoding == "greedy"}
-    assert told == {"SCORER", *greedy}
 
 
 def made_up(method, subset="all", source="First, Table 1", note="", decoding="", **scores) -> PaperRow:
@@ -151,14 +89,6 @@ def own_row(subset="all", count=9, **scores) -> EvaluationRow:
 def report_of(*rows, papers=PAPERS) -> EvaluationReport:
     run = {"data": "here", "split": "test", "decoding": "beam of 3", "model": {"trained_on": "ten pairs."}}
     return EvaluationReport(rows=rows, run=run, papers=papers)
-
-
-def test_rows_that_agree_become_one_with_both_sources() -> None:
-    lines = PAPERS.merged("all")
-    assert [line.method for line in lines] == ["Alpha", "Beta", "Beta"]
-    assert lines[0].scores == {"bleu4": 50.0, "meteor": 30.0, "cider": 90.0}
-    assert lines[0].sources == ("First, Table 1", "Second, Table 3")
-    assert lines[0].note == "with further data"
 
 
 def compared_cells(row) -> list[list[str]]:
@@ -194,48 +124,3 @@ def test_the_text_says_whether_pairs_are_as_many_and_numbers_disputed(subset, co
     assert f"Ours: {count} pairs, split test of here. Papers: a test split of 9 pairs." in text
     assert ("different numbers" in text) == (subset == "all")
     assert ("Papers print different numbers of Beta: a line for each." in text) == (subset == "all")
-
-
-def test_only_subsets_that_papers_report_are_compared() -> None:
-    rows = [own_row(), own_row("changed", 5), own_row("unchanged", 4), own_row("add", 2)]
-    text = report_of(*rows).as_text(compare=True)
-    heads = [cells_of(part)[0][0] for part in text.split("\n\n") if part.startswith("|")]
-    assert heads[:4] == ["all pairs", "semantic change", "unchanged pairs", "kind: add"]
-    assert heads[4:6] == ["ours, 95 % intervals", "ours, flags and objects"]
-    assert heads[6:] == ["compared: all pairs", "compared: semantic change", "compared: kind: add"]
-    assert "Ours was trained on: ten pairs. Papers train on the whole official" in text
-    assert text.count("| beam of 3 |") == 3
-    text = report_of(*rows).as_text()
-    assert "compared" not in text and "SPICE" not in text
-    assert "SPICE" in report_of(own_row(spice=20.0)).as_text(), "a column where it is known"
-
-
-@pytest.mark.parametrize(
-    ("beams", "support", "name"),
-    [
-        (1, 0, "greedy"),
-        (1, 8, "greedy"),
-        (3, 0, "beam of 3"),
-        (3, 8, "beam of 8, by support"),
-        (10, 8, "beam of 10, by support"),
-    ],
-)
-def test_a_search_is_named_by_what_is_done(beams, support, name) -> None:
-    """As :meth:`ChangeCaptioner.generate_from` does it."""
-    assert search_name(beams, support) == name
-
-
-def test_a_data_set_that_no_paper_reports_is_said_to_have_none() -> None:
-    text = report_of(own_row(), papers=PaperTables()).as_text(compare=True)
-    assert "nothing to compare with" in text
-    assert "trained on" not in text
-
-
-def test_known_disagreements_of_the_papers_keep_a_line_each() -> None:
-    lines = paper_tables("spot_the_diff").merged("all")
-    scorer = [line.scores["meteor"] for line in lines if line.method == "SCORER+CBR"]
-    assert scorer == [12.2, 13.2]
-    (rdd,) = [line for line in paper_tables("levir_cc").merged("all") if line.method == "RDD+ACR"]
-    assert [origin(source)[0] for source in rdd.sources] == ["RDD+ACR", "DAVIR"]
-    (nct,) = [line for line in paper_tables("clevr_change").merged("move") if line.method == "NCT"]
-    assert nct.scores == {"cider": 86.0, "meteor": 30.5}

@@ -5,10 +5,8 @@ import pytest
 from PIL import Image
 
 from rscc.data.pairs import PairRecord
-from rscc.errors import DatasetLayoutInvalid
-from rscc.evaluation.baselines import template_caption
-from rscc.evaluation.facts import FactScorer, direction, places_hold, stated_numbers, true_places
-from rscc.evaluation.rows import PEOPLE
+from rscc.evaluation.score_rows import PEOPLE
+from rscc.evaluation.stated_facts import FactScorer, direction, true_places
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 from rscc.text.statements import read_statement
 
@@ -96,37 +94,6 @@ def test_people_are_held_against_each_other(records) -> None:
     )
 
 
-def test_the_only_reference_of_a_pair_is_its_truth(records) -> None:
-    pytest.importorskip("spacy")
-    alone = PairRecord("alone", "", "", captions=("two houses are built",), changed=True)
-    scorer = FactScorer([alone, records[3]])
-    scores = scorer.score("model", ["two villas appear beside the road", "a house is built"])
-    assert counts(scores) == {"direction": (1, 1), "number": (1, 1), "place": (0, 0)}
-    assert tallies(scores) == {"building": (1, 1, 0), "road": (0, 1, 0)}
-    assert (scores.other_objects.right, scores.other_objects.counted) == (1, 2)
-    assert set(counts(scorer.people()).values()) == {(0, 0)}, "nobody to agree with"
-    assert "building" not in tallies(FactScorer([alone]).people())
-
-
-def test_distinct_sentences_of_people_are_those_of_one_person(records) -> None:
-    two = [records[0], PairRecord("more", "", "", captions=(BUILT[0], "a road is built"), changed=True)]
-    scorer = FactScorer(two, objects=False)
-    assert scorer.people().distinct == 1.5, "one sentence first, two second"
-    assert scorer.score("x", ["a house is built"] * 2).distinct == 1
-    assert (
-        scorer.people().objects is None
-        and scorer.people().other_objects is None
-        and not scorer.people().by_class
-    )
-
-
-def test_without_a_changed_pair_there_is_nothing_to_score(records) -> None:
-    scorer = FactScorer(records[2:3], objects=False)
-    for score in (scorer.people, lambda: scorer.score("x", ["a house is built"])):
-        with pytest.raises(DatasetLayoutInvalid, match="no score"):
-            score()
-
-
 @pytest.mark.parametrize(
     ("caption", "expected"),
     [
@@ -144,15 +111,6 @@ def test_direction_is_that_of_what_is_built_else_of_trees(caption, expected) -> 
     assert direction(read_statement(caption)) == expected
 
 
-def test_numbers_stated_equally_often_are_each_right() -> None:
-    def stated(*captions):
-        return stated_numbers([read_statement(caption) for caption in captions])
-
-    assert stated(*REMOVED) == {"one", "two"}
-    assert stated(*REMOVED, "a house is built") == {"one"}
-    assert stated("a house is built", "two houses are built", "houses are built") == frozenset()
-
-
 @pytest.mark.parametrize(
     ("mask", "expected"),
     [
@@ -167,42 +125,3 @@ def test_numbers_stated_equally_often_are_each_right() -> None:
 )
 def test_words_of_place_that_hold(mask, expected) -> None:
     assert true_places(mask) == expected
-
-
-def test_a_half_holds_from_six_in_ten_pixels() -> None:
-    mask = np.zeros((10, 4), bool)
-    mask[2, :3] = mask[7, :2] = True
-    assert {"top"} == true_places(mask) & {"top", "bottom"}, "3 of 5"
-    mask[7, :3] = True
-    assert not true_places(mask) & {"top", "bottom"}, "3 of 6"
-    assert true_places(np.zeros((4, 4), bool)) is None
-
-
-def test_every_word_must_hold_and_opposite_ones_together() -> None:
-    assert places_hold(frozenset({"top", "left"}), frozenset({"top", "left", "edge"}))
-    assert not places_hold(frozenset({"top", "right"}), frozenset({"top", "left"}))
-    both = frozenset({"left", "right"})
-    assert places_hold(both, frozenset({"top"})), "a part on either side"
-    assert not places_hold(both, frozenset({"left"}))
-
-
-@pytest.mark.parametrize(
-    ("patches", "caption"),
-    [
-        (0, NO_CHANGE_SENTENCES[0]),
-        (1, "a house is built"),
-        (2, "two houses are built"),
-        (3, "some houses are built along the road"),
-        (10, "many houses are built along the road"),
-    ],
-)
-def test_the_template_counts_patches_of_sixty_pixels(patches, caption) -> None:
-    mask = np.zeros((20, 120), bool)
-    for number in range(patches):
-        mask[:6, 12 * number : 12 * number + 10] = True  # 60 pixels
-    mask[10:17, 0:8], mask[17, :3] = True, True  # 59 pixels: too small
-    assert template_caption(mask) == caption
-
-
-def test_patches_that_touch_at_a_corner_are_one() -> None:
-    assert template_caption(square(0, 0, 8) | square(8, 8, 8)) == "a house is built"

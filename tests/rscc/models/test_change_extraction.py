@@ -1,23 +1,16 @@
 """DAVIR's extraction of changes (Eq. 2-3) against plain loops over pixels, squares and neighbours."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from tiny_models import tiny_model
 
-from rscc.errors import ConfigInvalid
-from rscc.models.shared import segmenters
 from rscc.models.shared.extraction import (
-    ChangeExtractor,
     Cluster,
     Extraction,
     difference,
     extract_change,
     find_clusters,
-    grid_shares,
     merge_agreeing,
 )
 
@@ -80,12 +73,6 @@ def test_the_difference_ignores_light_and_contrast_and_order() -> None:
     assert np.abs(before.astype(int) - lighter).mean() > 5
 
 
-def test_pictures_of_one_colour_do_not_differ() -> None:
-    flat = np.full((3, 16, 16), 70, np.uint8)
-    assert (difference(flat, flat + 50) == 0).all()
-    assert np.isfinite(difference(flat, pair_with_square(16, 16, 0, 0, 4)[0])).all()
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_clusters_are_those_of_dbscan(seed) -> None:
     """Equation 2, also where height and width are no multiples of the squares."""
@@ -107,26 +94,6 @@ def test_clusters_are_those_of_dbscan(seed) -> None:
         assert max(len(region & other) / len(region | other) for other in expected) > 0.8
 
 
-def test_a_square_must_differ_by_more_than_delta_and_a_mask_agree_by_tau_at_least() -> None:
-    differing = np.full((8, 8), 45.0)
-    settings = Extraction(delta=45.0, min_samples=1)
-    assert find_clusters(differing, settings) == []
-    (cluster,) = find_clusters(differing + 0.5, settings)
-    half = np.zeros((1, 8, 8), dtype=bool)
-    half[0, :4] = True
-    assert merge_agreeing([cluster], half, 0.5, (8, 8)).any()
-    assert not merge_agreeing([cluster], half, 0.51, (8, 8)).any()
-
-
-def test_the_point_of_a_bent_cluster_lies_in_it() -> None:
-    differing = np.zeros((64, 64))
-    differing[:8] = differing[:, :8] = differing[56:] = 90.0
-    (one,) = find_clusters(differing, Extraction(min_samples=3))
-    x, y = one.point
-    assert one.region[int(y), int(x)]
-    assert x < 12
-
-
 def test_what_agrees_is_merged() -> None:
     """Equation 3, pixel by pixel."""
     rng = np.random.default_rng(1)
@@ -141,30 +108,6 @@ def test_what_agrees_is_merged() -> None:
                 expected |= mask
         assert (merge_agreeing(clusters, masks, tau, (9, 7)) == expected).all()
     assert (merge_agreeing(clusters, masks, 0.9, (9, 7)) == masks[2]).all()
-
-
-@pytest.mark.parametrize("loaded_before", [False, True])
-def test_the_segmenter_works_where_the_model_is(loaded_before, monkeypatch) -> None:
-    places = []
-
-    class Moved(BoxSegmenter):
-        def to(self, device):
-            places.append(device)
-            return self
-
-    monkeypatch.setattr(segmenters, "load_segmenter", lambda name: Moved())
-    model = tiny_model("davir", options={"segmenter": "sam:folder"})
-    pair = pair_with_square()
-    if loaded_before:
-        model.extractor(*pair)
-    view = model.encode(*(torch.from_numpy(date)[None] for date in pair)).pair
-    assert set(places) == {torch.device("cpu")}
-    model.soft_mask(replace(view, before=view.before.to("meta"), images=None))
-    model.extractor(*pair)
-    assert places[-1] == torch.device("meta")
-    count = len(places)
-    model.extractor.to(torch.device("meta"))
-    assert len(places) == count, "moved once"
 
 
 class BoxSegmenter:
@@ -192,38 +135,3 @@ def test_a_segmenter_is_asked_for_the_second_date_and_checked() -> None:
     assert segmenter.boxes.shape == (2, 4) and segmenter.points.shape == (2, 2)
     assert not found[8:24, 20:36].any(), "the whole image does not agree with its cluster"
     assert found[32:44, 44:60].all()
-
-
-def test_nothing_changed_asks_nobody() -> None:
-    before, _ = pair_with_square()
-    segmenter = BoxSegmenter()
-    assert not extract_change(before, before, segmenter=segmenter).any()
-    assert not hasattr(segmenter, "boxes")
-
-
-def test_shares_of_a_grid_are_averages() -> None:
-    masks = np.random.default_rng(0).random((2, 12, 10)) > 0.4
-    np.testing.assert_allclose(
-        grid_shares(masks, (3, 5)), masks.reshape(2, 3, 4, 5, 2).mean((2, 4)), rtol=1e-6
-    )
-    shared = [[masks[0, :3, 0].mean()], [masks[0, 2:5, 0].mean()]]  # the third of five rows is both cells'
-    np.testing.assert_allclose(grid_shares(masks[:1, :5, :1], (2, 1))[0], shared, rtol=1e-6)
-
-
-def test_an_extractor_says_what_decides() -> None:
-    names = {
-        ChangeExtractor(Extraction()).identity,
-        ChangeExtractor(Extraction(delta=3)).identity,
-        ChangeExtractor(Extraction(), "sam:somewhere").identity,
-    }
-    assert len(names) == 3
-    before, after = pair_with_square()
-    assert (ChangeExtractor(Extraction())(before, after) == extract_change(before, after)).all()
-    with pytest.raises(ConfigInvalid, match="segmenter is 'sam'"):
-        ChangeExtractor(Extraction(), "sam")(before, after)
-
-
-@pytest.mark.parametrize("values", [{"delta": -1}, {"eps": 0}, {"cell": 0}, {"iou": 1.5}, {"min_samples": 0}])
-def test_settings_out_of_range_are_refused(values) -> None:
-    with pytest.raises(ConfigInvalid):
-        Extraction(**values)

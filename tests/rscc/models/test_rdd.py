@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from slow_blocks import (
+from reference_layers import (
     randoms,
     slow_attention,
     slow_feed_forward,
@@ -21,17 +21,12 @@ from tiny_models import (
     idle_parameters,
     joint_losses,
     pair_view,
-    random_images,
     randomise,
     tiny_model,
 )
 
-from rscc.config import load_config
-from rscc.data.benchmarks.registry import DATASETS
 from rscc.errors import ConfigInvalid
-from rscc.model_folder import find_model, open_model_folder
 from rscc.models.rdd import ATTRIBUTES, Distilling, DistillingBlock, RddOptions
-from rscc.models.shared.blocks import Positions2d
 from rscc.models.shared.losses import caption_cross_entropy, info_nce
 
 WIDTH, HEADS = 8, 2
@@ -65,13 +60,6 @@ def test_distilling_is_equations_6_to_8_with_one_block_for_all_steps(steps) -> N
     assert count == sum(p.numel() for p in single.parameters()), "weights are shared over the steps"
 
 
-def test_vectors_start_gaussian() -> None:
-    torch.manual_seed(0)
-    vectors = Distilling(vectors=64, steps=1, width=64, heads=2, dropout=0.0).vectors.detach()
-    assert abs(float(vectors.mean())) < 0.05
-    assert abs(float(vectors.std()) - 1) < 0.05
-
-
 def variant(attributes: str = "N+V", **values):
     sizes = {"object_vectors": 4, "action_vectors": 3, "distilling_steps": 2, "temperature": 0.5}
     return tiny_model(
@@ -99,23 +87,6 @@ def test_direct_subtraction_is_equation_2_alone() -> None:
     model = variant("direct-sub")
     before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
     torch.testing.assert_close(model.encode_pair(pair_view(before, after)).tokens, before - after)
-
-
-def test_fixed_prompts_are_those_of_the_config() -> None:
-    model = variant(prompt="fixed", noun_template="a scene with", verb_template="things")
-    terms = {"caption": 1.0, "changed": 0, "change_mask": 0, "n2o": 0.1, "v2a": 0.1}
-    batch = full_batch(model, CAPTIONS)
-    model.losses(batch, terms)
-    asked = set(model.noun_tokens.encoder.asked)
-    assert asked == {f"a scene with {nouns}" for nouns in batch.nouns} | {f"things {v}" for v in batch.verbs}
-
-
-@pytest.mark.parametrize("data", DATASETS)
-def test_only_pictures_from_above_are_prompted_as_such(data) -> None:
-    options = load_config(f"rdd_{data}").model.options
-    prompts = options["noun_template"], options["verb_template"]
-    from_above = data in ("levir_cc", "dubai_cc")
-    assert all(("satellite" in one or "from above" in one) == from_above for one in prompts)
 
 
 @pytest.mark.parametrize("attributes", [one for one in ATTRIBUTES if one != "direct-sub"])
@@ -154,15 +125,6 @@ def test_the_memory_as_printed_has_the_positions_of_equation_9_alone(attributes)
             torch.testing.assert_close(one, other)
 
 
-def test_a_model_folder_without_the_option_keeps_the_vectors_in_its_memory() -> None:
-    """What the shipped models were trained with is what their options say by saying nothing."""
-    for name in ("rscc-base", "rscc-medium", "rscc-small"):
-        options = open_model_folder(find_model(name)).config.options
-        assert "memory" not in options or options["memory"] == "all"
-        assert RddOptions(**options).memory == "all"
-    assert RddOptions().attributes == "N+V", "the paper's model"
-
-
 @pytest.mark.parametrize("attributes", ATTRIBUTES)
 @pytest.mark.parametrize("prompt", ["none", "fixed", "learnable"])
 def test_no_variant_has_parameters_that_do_nothing(attributes, prompt) -> None:
@@ -185,34 +147,8 @@ def test_no_variant_has_parameters_that_do_nothing(attributes, prompt) -> None:
         told = any(text.startswith(RddOptions.noun_template) for text in tokens.encoder.asked)
         assert told == (prompt == "fixed" and "N" in attributes)
     for term in {"n2o", "v2a"} - expected:
-        with pytest.raises(ConfigInvalid, match=rf"loss\.{term} is no term of this model"):
+        with pytest.raises(ConfigInvalid):
             model.losses(batch, dict.fromkeys(expected, 1.0) | {term: 0.1})
-
-
-@pytest.mark.parametrize("terms", [("n2o",), ("v2a",), ()])
-def test_every_row_of_table_5_leaves_out_a_loss_by_its_weight(terms) -> None:
-    model = variant()
-    weights = {"caption": 1.0, "changed": 0, "change_mask": 0, "n2o": 0, "v2a": 0} | dict.fromkeys(terms, 0.1)
-    assert set(model.losses(full_batch(model, CAPTIONS), weights)) == {"caption", *terms}
-
-
-def test_the_images_get_one_position_vector_per_place() -> None:
-    """Eq. 1: F_x = encoder(I_x) + PE, the same for both dates; PE is a row's vector plus a column's."""
-    rdd = variant()
-    rdd.positions = Positions2d(width=WIDTH, size=3)
-    randomise(rdd.positions, 2)
-    before, _ = random_images(1, 32, 48)
-    features = rdd.encode(before, before)
-    assert features.pair.grid == (2, 3)
-    last = rdd.backbone(before)[-1]
-    rows, columns = values(rdd.positions.rows)[0], values(rdd.positions.columns)[0]
-    for place in range(6):
-        row, column = divmod(place, 3)
-        position = rows[:, 2 * row] + columns[:, column]  # of three rows the first and the last
-        np.testing.assert_allclose(values(rdd.positions(2, 3))[0, place], position, atol=1e-6)
-        expected = slow_linear(rdd.project, values(last[:, :, row, column]))[0] + position
-        np.testing.assert_allclose(values(features.pair.before[0, place]), expected, atol=2e-4, rtol=1e-4)
-    np.testing.assert_array_equal(values(features.pair.before), values(features.pair.after))
 
 
 @pytest.mark.parametrize("tau", [0.07, 0.5, 2.0])
@@ -221,18 +157,6 @@ def test_info_nce_is_equations_11_to_13(tau) -> None:
     fast = float(info_nce(words, regions, temperature=tau))
     assert fast == pytest.approx(slow_info_nce(values(words), values(regions), tau), rel=1e-5)
     assert fast == pytest.approx(float(info_nce(regions, words, temperature=tau)), rel=1e-5)
-
-
-def test_info_nce_leaves_out_pairs_with_the_same_words() -> None:
-    words, regions = randoms(4, 6), randoms(4, 6, seed=1)
-    same = torch.eye(4, dtype=torch.bool)
-    same[0, 2] = same[2, 0] = True
-    slow = slow_info_nce(values(words), values(regions), 0.3, left_out={(0, 2), (2, 0)})
-    fast = float(info_nce(words, regions, temperature=0.3, same=same))
-    assert fast == pytest.approx(slow, rel=1e-5)
-    assert fast < float(info_nce(words, regions, temperature=0.3)), "fewer negatives"
-    everything = torch.ones(4, 4, dtype=torch.bool)
-    assert float(info_nce(words, regions, temperature=0.3, same=everything)) == pytest.approx(0, abs=1e-6)
 
 
 def slow_cross_entropy(logits: np.ndarray, tokens: np.ndarray, pad: int) -> list[list[float]]:
@@ -276,32 +200,3 @@ def test_joint_loss_takes_nouns_with_objects_and_verbs_with_actions() -> None:
         sum(one) / len(one) for one in slow_cross_entropy(values(decoded.logits), batch.tokens.numpy(), 0)
     ]
     assert float(terms["caption"]) == pytest.approx(sum(means) / len(means), rel=1e-4)
-
-
-def test_equal_segments_are_no_negatives_when_asked() -> None:
-    captions = ("a house appears", "there is no difference", "a house is built", "there is no difference")
-    losses = {}
-    for negatives in (True, False):
-        model = tiny_model(
-            text_encoder=TinyTextEncoder(),
-            options={"same_words_are_negatives": negatives, "temperature": 1.0},
-        )
-        batch = full_batch(model, captions)
-        assert batch.nouns == ["a and house", "there and is", "a and house", "there and is"]
-        weights = dict.fromkeys(model.loss_terms(), 0.0) | {"n2o": 1.0}
-        with torch.no_grad():
-            losses[negatives] = float(model.losses(batch, weights)["n2o"])
-            features = model.encode(batch.before, batch.after)
-            words, regions = values(model.noun_tokens(batch.nouns)), values(features.objects)
-        left_out = set() if negatives else {(0, 2), (2, 0), (1, 3), (3, 1)}
-        assert losses[negatives] == pytest.approx(
-            slow_info_nce(words, regions, 1.0, left_out=left_out), rel=1e-4
-        )
-    assert losses[False] < losses[True]
-
-
-def test_without_a_text_encoder_alignment_is_refused() -> None:
-    model = tiny_model()
-    weights = dict.fromkeys(model.loss_terms(), 1.0)
-    with pytest.raises(ConfigInvalid, match="text encoder"):
-        model.losses(full_batch(model, CAPTIONS), weights)

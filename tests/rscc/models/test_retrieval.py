@@ -1,26 +1,19 @@
 """Entity retrieval: Eq. 1 of CHEERS index by index, the retriever that is fitted here, and CLIP's."""
 
 import math
-import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from slow_blocks import randoms, values
-from tiny_clip import write_tiny_clip
+from foundation_models import write_tiny_clip
+from reference_layers import randoms, values
 
-from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.models.cheers import retrieve_entities
 from rscc.models.shared.retrieval import (
     ClipRetriever,
     OfflineRetriever,
-    empty_retriever,
-    named_entities,
-    parse_retriever,
-    retrieve_entities,
 )
 from rscc.structures import PairView, TrainingMaterial
-from rscc.text.encoders import OpenClipTextEncoder
 
 CHANNELS, WIDTH = 12, 48
 NAMES = ("houses", "road", "trees", "scene")
@@ -83,20 +76,6 @@ def test_retrieval_is_equation_1_with_its_constraint(count) -> None:
     before, after = randoms(20, 6).tanh(), randoms(20, 6, seed=1).tanh()
     fast = retrieve_entities(before, after, count).tolist()
     assert fast == [slow_retrieval(values(before[b]), values(after[b]), count) for b in range(20)]
-
-
-def test_what_appears_counts_as_much_as_what_vanishes_and_the_constraint_comes_first() -> None:
-    before = torch.tensor([[0.1, 0.5, -0.9, 0.0]])
-    after = torch.tensor([[0.6, 0.1, -0.2, 0.0]])
-    # The third differs most, but is more similar than the mean at neither date; the fourth is at the first.
-    assert retrieve_entities(before, after, 4).tolist() == [[0, 1, 3, 2]]
-    assert retrieve_entities(after, before, 2).tolist() == [[0, 1]]
-
-
-def test_named_entities_are_those_among_the_phrases_of_a_pair() -> None:
-    named = named_entities([["road", "lake"], [], ["trees", "road"]], NAMES)
-    assert named.tolist() == [[False, True, False, False], [False] * 4, [False, True, True, False]]
-    assert named_entities([], NAMES).shape == (0, 4)
 
 
 def test_the_fitted_map_finds_what_other_pairs_name() -> None:
@@ -162,64 +141,6 @@ def test_the_first_step_follows_the_loss_that_the_docstring_gives() -> None:
         )
 
 
-def test_fitting_is_deterministic_and_follows_the_seed() -> None:
-    material, named = world()
-    one, same = fitted(material, named), fitted(material, named)
-    assert all(torch.equal(a, b) for a, b in zip(one.buffers(), same.buffers(), strict=True))
-    assert not torch.equal(one.map, fitted(replace(material, seed=5), named).map)
-
-
-def test_unchanged_pairs_and_pairs_without_a_name_teach_nothing() -> None:
-    material, named = world(pairs=12)
-    other = named.copy()
-    other[::3] = ~other[::3]
-    assert torch.equal(fitted(material, named).map, fitted(material, other).map)
-    nothing = fitted(replace(material, changed=[False] * 12), named)
-    assert torch.equal(nothing.map, fitted(material, named, steps=0).map)
-    assert not list(nothing.parameters())
-
-
-def test_entity_features_are_unit_rows_and_similarities_are_cosines() -> None:
-    retriever = fitted(*world())
-    torch.testing.assert_close(retriever.entity_features.norm(dim=1), torch.ones(4))
-    maps = randoms(2, CHANNELS, 2, 3)
-    fast = values(retriever.similarities(view(maps, maps + 1), date="after"))
-    for b in range(2):
-        pooled = values(maps[b] + 1).mean((1, 2))
-        image = values(retriever.map) @ ((pooled - values(retriever.mean)) * values(retriever.scale))
-        for m in range(4):
-            cosine = image @ values(retriever.entity_features)[m] / np.linalg.norm(image)
-            assert fast[b, m] == pytest.approx(cosine, abs=1e-5)
-
-
-def test_weights_choose_what_is_looked_at_and_none_means_everything() -> None:
-    retriever = fitted(*world())
-    maps = randoms(3, CHANNELS, 2, 2)
-    weights = torch.zeros(3, 2, 2)
-    weights[0, 0, 1], weights[1, 1, :] = 0.5, 1
-    found = retriever.similarities(view(maps, maps), date="before", weights=weights)
-    spot = maps[0:1, :, 0:1, 1:2]
-    row = maps[1:2, :, 1:2, :]
-    whole = maps[2:3]
-    alone = [retriever.similarities(view(part, part), date="before")[0] for part in (spot, row, whole)]
-    torch.testing.assert_close(found, torch.stack(alone))
-
-
-def test_dates_are_told_apart_and_autocast_changes_nothing() -> None:
-    retriever = fitted(*world())
-    pair = view(randoms(2, CHANNELS, 2, 2), randoms(2, CHANNELS, 2, 2, seed=1))
-    before, after = (retriever.similarities(pair, date=date) for date in ("before", "after"))
-    assert not torch.allclose(before, after, atol=0.01)
-    with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(retriever.similarities(pair, date="before"), before)
-
-
-@pytest.mark.parametrize("kind", ["clip", "open_clip", "open_clip:ViT-B-32", "open_clip::openai", ""])
-def test_other_retrievers_are_refused(kind) -> None:
-    with pytest.raises(ConfigInvalid, match=r"model\.options\.retriever"):
-        parse_retriever(kind)
-
-
 # CLIP: a small model of the real classes with random weights
 
 
@@ -252,36 +173,3 @@ def test_clip_compares_images_and_names_in_its_own_space(small_clip) -> None:
     torch.testing.assert_close(seen[0], seen[1])
     assert not list(retriever.parameters()), "the towers are neither trained nor saved"
     assert set(retriever.state_dict()) == {"entity_features"}
-
-
-def test_towers_have_the_activation_that_their_tag_was_trained_with(small_clip, monkeypatch) -> None:
-    from open_clip import pretrained
-    from open_clip.transformer import QuickGELU
-
-    tags = {"quick": {"file": small_clip, "quick_gelu": True}, "plain": {"file": small_clip}}
-    monkeypatch.setitem(pretrained._PRETRAINED, "tiny-clip", tags)
-    quick, plain = (ClipRetriever.of(NAMES, architecture="tiny-clip", source=tag) for tag in tags)
-    for tag, retriever in (("quick", quick), ("plain", plain)):
-        for towers in (retriever._towers[0], OpenClipTextEncoder.load("tiny-clip", tag)):
-            assert any(isinstance(part, QuickGELU) for part in towers.modules()) == (tag == "quick")
-    assert not torch.equal(quick.entity_features, plain.entity_features)
-
-
-def test_a_missing_open_clip_is_said(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "open_clip", None)
-    with pytest.raises(ExtraNotInstalled, match="open_clip"):
-        ClipRetriever.of(NAMES, architecture="ViT-L-14", source="openai")
-
-
-def test_a_loaded_clip_retriever_reads_its_towers_when_it_needs_them(small_clip) -> None:
-    made = ClipRetriever.of(NAMES, architecture="tiny-clip", source=small_clip)
-    loaded = empty_retriever(f"open_clip:tiny-clip:{small_clip}", names=NAMES, width=8, channels=CHANNELS)
-    loaded.load_state_dict(made.state_dict())
-    maps = torch.zeros(1, CHANNELS, 2, 2)
-    pair = view(maps, maps, (torch.full((1, 3, 64, 48), 90), torch.full((1, 3, 64, 48), 200)))
-    assert torch.equal(loaded.similarities(pair, date="after"), made.similarities(pair, date="after"))
-    with pytest.raises(ConfigInvalid, match="cached features"):
-        loaded.similarities(view(maps, maps), date="after")
-    lost = empty_retriever("open_clip:tiny-clip:nowhere.pt", names=NAMES, width=8, channels=CHANNELS)
-    with pytest.raises(WeightsNotFound, match="nowhere"):
-        lost.similarities(pair, date="after")

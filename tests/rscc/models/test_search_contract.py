@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from decoding import check_steps, teacher_forced_mean
-from tiny_models import random_images, tiny_model, tiny_vocabulary
+from reference_layers import check_steps, teacher_forced_mean
+from tiny_models import random_images, tiny_model
 
-from rscc.models import MODELS
+from rscc.models.papers import MODELS
 from rscc.models.shared.generation import beam_search, greedy_search
 from rscc.models.shared.search_rules import ForbiddenWords, SearchRules
 
@@ -97,12 +97,3 @@ def test_forbidden_beginnings_never_appear(paper, beams, length) -> None:
         assert not any(ids[: len(p)] == p for ids in sentences for p in prefixes)
         prefixes += [ids[:length] for ids in sentences if len(ids) >= length]
     assert prefixes
-
-
-def test_forbidden_words_outside_the_vocabulary_are_ignored() -> None:
-    vocabulary = tiny_vocabulary()
-    forbidden = ForbiddenWords.of_words([["there", "is", "no"], ["nothing"], []], vocabulary)
-    there, is_, no = vocabulary.encode("there is no", 9)[1:-1]
-    logits = torch.zeros(4, len(vocabulary))
-    forbidden.apply(logits, [(there, is_), (there,), (), (5, there, is_)])
-    assert torch.nonzero(torch.isinf(logits)).tolist() == [[0, no]]

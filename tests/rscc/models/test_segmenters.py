@@ -1,18 +1,15 @@
 """Segmenters by transformers' and timm's own classes, with random weights of tiny or real sizes."""
 
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from foundation_models import tiny_sam
 from safetensors.torch import save_file
-from tiny_sam import tiny_sam
 
-from rscc.errors import ConfigInvalid, WeightsNotFound
-from rscc.models.shared.extraction import extract_change
+from rscc.errors import WeightsNotFound
 from rscc.models.shared.segmenters import MobileSamEncoder, SamSegmenter, load_segmenter
-from rscc.models.trunks import build_backbone
 
 
 @pytest.fixture(scope="module")
@@ -63,35 +60,6 @@ def test_sam_sees_what_its_own_processor_would_show(folder) -> None:
     wanted = torch.nn.functional.interpolate(wide, (24, 32), mode="bilinear")[0] > 0
     found = torch.from_numpy(segmenter.segment(picture, boxes, points))
     assert (found == wanted).float().mean() > 0.97
-
-
-def test_logits_are_enlarged_before_they_become_masks() -> None:
-    """One strong and one weak side: the border lies where the interpolated logits cross 0."""
-    sam = tiny_sam()
-    segmenter = SamSegmenter(sam=sam)
-    logits = torch.full((1, 1, 1, 2, 2), -1.0)
-    logits[..., 0] = 7.0
-    sam.forward = lambda **_: SimpleNamespace(pred_masks=logits)
-    (mask,) = segmenter.segment(image(64, 64), *prompts(1, 64, 64))
-    # From 7 at column 15.5 to -1 at 47.5: 0 at 43.5, not halfway at 31.5.
-    assert mask[:, :43].all() and not mask[:, 45:].any()
-
-
-def test_many_prompts_are_asked_in_parts(folder) -> None:
-    segmenter = load_segmenter(f"sam:{folder}")
-    boxes, points = prompts(70)
-    together = segmenter.segment(image(), boxes, points)
-    alone = segmenter.segment(image(), boxes[40:41], points[40:41])
-    assert together.shape[0] == 70
-    assert (together[40] == alone[0]).mean() > 0.99
-
-
-def test_it_serves_the_extraction(folder) -> None:
-    before = image(64, 64)
-    after = before.copy()
-    after[:, 10:40, 10:40] = 255
-    segmenter = load_segmenter(f"sam:{folder}")
-    assert extract_change(before, after, segmenter=segmenter).shape == (64, 64)
 
 
 # MobileSAM: the checkpoint's names, its sizes, no weights of others
@@ -202,56 +170,7 @@ def test_files_of_another_kind_are_refused(mobile, tmp_path, capsys) -> None:
     torch.save({name: value for name, value in state.items() if "neck" not in name}, lacking)
     torch.save(state | {"mask_decoder.iou_token.weight": torch.zeros(1, 3)}, wrong)
     for path in (harmful, zipped, listed, lacking, wrong, tmp_path / "none.pt"):
-        with pytest.raises(WeightsNotFound, match=path.name) as caught:
+        with pytest.raises(WeightsNotFound) as caught:
             load_segmenter(f"mobile_sam:{path}")
         assert "\n" not in str(caught.value)
     assert "run" not in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("kind", ["sam", "sam:", "other:x", "", "none"])
-def test_unknown_segmenters_are_refused(kind) -> None:
-    with pytest.raises(ConfigInvalid, match="sam:FOLDER"):
-        load_segmenter(kind)
-
-
-SAM_DAMAGE = {
-    "no files": lambda folder: [file.unlink() for file in folder.iterdir()],
-    "no tensors": lambda folder: save_file({}, folder / "model.safetensors"),
-    "one tensor": lambda folder: save_file({"x": torch.zeros(1)}, folder / "model.safetensors"),
-    "nothing": lambda folder: (folder / "model.safetensors").write_bytes(b""),
-    "a huge header": lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 64),
-    "cut off": lambda folder: (folder / "model.safetensors").write_bytes(
-        (folder / "model.safetensors").read_bytes()[:-10]
-    ),
-    "other sizes": lambda folder: (folder / "config.json").write_text('{"model_type": "sam"}'),
-    "no sizes": lambda folder: (folder / "config.json").write_text('{"vision_config": 3}'),
-    "deep": lambda folder: (folder / "config.json").write_text("[" * 100_000),
-    "a list": lambda folder: (folder / "config.json").write_text("[]"),
-}
-
-
-@pytest.mark.parametrize("damage", SAM_DAMAGE)
-def test_a_folder_whose_weights_are_not_there_is_said(damage, tmp_path) -> None:
-    tiny_sam().save_pretrained(tmp_path / "sam")
-    assert load_segmenter(f"sam:{tmp_path / 'sam'}").size == 64
-    SAM_DAMAGE[damage](tmp_path / "sam")
-    with pytest.raises(WeightsNotFound, match="not a Segment Anything") as caught:
-        load_segmenter(f"sam:{tmp_path / 'sam'}")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"PK\x03\x04", b"\x80\x02."])
-@pytest.mark.parametrize("name", ["x.pt", "x.safetensors"])
-@pytest.mark.parametrize(
-    ("load", "wanted"),
-    [
-        (lambda path: load_segmenter(f"mobile_sam:{path}"), "mobile_sam.pt"),
-        (lambda path: build_backbone("resnet50", weights=path), "backbone weights"),
-    ],
-)
-def test_a_file_without_weights_is_said(load, wanted, name, content, tmp_path) -> None:
-    for path in (tmp_path / name, tmp_path / "none.pt"):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(WeightsNotFound, match=rf"{path.name}.*{wanted}") as caught:
-            load(path)
-        assert "\n" not in str(caught.value) and "weights_only" not in str(caught.value)

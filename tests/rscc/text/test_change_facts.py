@@ -2,7 +2,7 @@
 
 import pytest
 
-from rscc.text.facts import ChangeFacts, is_large
+from rscc.text.change_facts import ChangeFacts, building_size, is_large
 
 
 @pytest.mark.parametrize(
@@ -25,16 +25,6 @@ def test_direction_is_that_of_what_is_built_where_something_is(came, gone, direc
     assert facts.direction == direction
 
 
-def test_what_stands_around_is_no_change() -> None:
-    facts = ChangeFacts(before={"trees": 0.9}, beside={"road": 0.9}, count=3, place=("top",))
-    assert facts.direction is None and facts.probability == 0
-
-
-def test_the_probability_is_that_all_changes_hold() -> None:
-    facts = ChangeFacts(came={"building": 0.9, "road": 0.5}, gone={"trees": 0.8}, before={"grass": 0.1})
-    assert facts.probability == pytest.approx(0.9 * 0.5 * 0.8)
-
-
 @pytest.mark.parametrize(
     ("area", "largest", "median", "large"),
     [
@@ -50,3 +40,19 @@ def test_buildings_are_no_houses_where_the_median_or_most_of_it_is_large(
     area, largest, median, large
 ) -> None:
     assert is_large(area, largest, median) is large
+
+
+@pytest.mark.parametrize(
+    ("area", "largest", "median", "sure", "size"),
+    [
+        (600.0, 300.0, 300.0, 2, "house"),
+        (6000.0, 890.0, 250.0, 20, "house"),
+        (6000.0, 910.0, 250.0, 20, "building"),  # one of them is no house
+        (600.0, 300.0, 300.0, 1, "building"),  # perhaps they are one
+        (460.0, 460.0, 460.0, 0, "building"),
+        (1600.0, 1600.0, 1600.0, 1, "large building"),
+        (900.0, None, None, None, "house"),
+    ],
+)
+def test_the_noun_of_a_building_follows_from_its_size(area, largest, median, sure, size) -> None:
+    assert building_size(area, largest, median, sure) == size

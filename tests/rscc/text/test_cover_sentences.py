@@ -2,8 +2,8 @@
 
 import pytest
 
+from rscc.text.change_facts import ChangeFacts
 from rscc.text.cover_sentences import cover_sentences
-from rscc.text.facts import ChangeFacts
 
 
 def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
@@ -16,36 +16,36 @@ def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
     [
         (
             (), ("vegetation",),
-            "34 ha of vegetation are gone in the north",
-            "vegetation is gone from 34 ha in the north, 2.1 percent of the scene",
+            "34 ha of vegetation disappeared in the north",
+            "Vegetation disappeared from 34 ha in the north, 2.1 percent of the scene",
         ),
         (
             ("burnt ground",), ("vegetation",),
-            "34 ha of vegetation are gone in the north and most of it looks burnt",
-            "vegetation is gone from 34 ha in the north, 2.1 percent of the scene, "
-            "and most of it looks burnt",
+            "34 ha of vegetation disappeared in the north and most of it looked burnt",
+            "Vegetation disappeared from 34 ha in the north, 2.1 percent of the scene, "
+            "and most of it looked burnt",
         ),
         (
             ("dense vegetation",), (),
-            "34 ha of dense vegetation have grown in the north",
-            "dense vegetation has grown on 34 ha in the north, 2.1 percent of the scene",
+            "34 ha of dense vegetation grew in the north",
+            "Dense vegetation grew on 34 ha in the north, 2.1 percent of the scene",
         ),
         (
             ("water",), ("vegetation",),
-            "water spread over 34 ha in the north, most of it where there was vegetation",
-            "water spread over 34 ha in the north, 2.1 percent of the scene, most of it "
+            "Water spread over 34 ha in the north, most of it where there was vegetation",
+            "Water spread over 34 ha in the north, 2.1 percent of the scene, most of it "
             "where there was vegetation",
         ),
         (
             ("vegetation",), ("water",),
-            "34 ha of water are gone in the north and vegetation has grown on most of it",
-            "water retreated from 34 ha in the north, 2.1 percent of the scene, "
-            "and vegetation has grown on most of it",
+            "34 ha of water disappeared in the north and vegetation grew on most of it",
+            "Water retreated from 34 ha in the north, 2.1 percent of the scene, "
+            "and vegetation grew on most of it",
         ),
         (
             (), ("water",),
-            "34 ha of water are gone in the north",
-            "water retreated from 34 ha in the north, 2.1 percent of the scene",
+            "34 ha of water disappeared in the north",
+            "Water retreated from 34 ha in the north, 2.1 percent of the scene",
         ),
     ],
 )  # fmt: skip
@@ -53,7 +53,7 @@ def test_each_kind_has_its_sentences(came, gone, first, second):
     sentences = said(came, gone)
     assert sentences[:2] == [first, second] and len(set(sentences)) == 3
     for name in (*came, *gone):
-        assert all(name.partition(" ")[0] in sentence for sentence in sentences), "each states all of it"
+        assert all(name.partition(" ")[0] in sentence.lower() for sentence in sentences)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_each_kind_has_its_sentences(came, gone, first, second):
     [
         (
             "water",
-            "water spread over 34 ha and retreated from 1 ha in the north",
-            "1 ha of water is gone and 34 ha are under water now in the north",
+            "Water spread over 34 ha and retreated from 1 ha in the north",
+            "1 ha of water disappeared and 34 ha came under water in the north",
         ),
         (
             "vegetation",
-            "1 ha of vegetation is gone and 34 ha have grown in the north",
-            "vegetation is gone from 1 ha and has grown on 34 ha in the north",
+            "1 ha of vegetation disappeared and 34 ha grew in the north",
+            "Vegetation disappeared from 1 ha and grew on 34 ha in the north",
         ),
     ],
 )
@@ -89,20 +89,3 @@ def test_what_came_here_and_is_gone_there_is_told_with_both_areas(name, first, s
 )
 def test_areas_have_two_digits_that_count(area, words):
     assert said(gone=("vegetation",), area=area)[0].startswith(words)
-
-
-def test_one_hectare_is_singular_and_a_small_share_or_no_place_is_not_said():
-    assert said(gone=("water",), area=10_000.0)[0] == "1 ha of water is gone in the north"
-    sentences = said(came=("water",), place=(), share=0.0009)
-    assert sentences == ["water spread over 34 ha", "34 ha are under water now"]
-
-
-def test_an_area_that_may_be_larger_is_a_least_one():
-    facts = ChangeFacts({}, {"vegetation": 0.9}, area_m2=340_000.0, at_least=True, place=("north",))
-    sentences = cover_sentences(facts)
-    assert sentences[0] == "at least 34 ha of vegetation are gone in the north"
-    assert all("at least 34 ha" in sentence for sentence in sentences)
-
-
-def test_without_a_measured_change_something_changed():
-    assert cover_sentences(ChangeFacts(place=("north",))) == ["something changed"]

@@ -2,13 +2,12 @@ import importlib.util
 
 import pytest
 import torch
-from tiny_clip import write_tiny_clip
-from tiny_models import TinyTextEncoder, idle_parameters
+from foundation_models import write_tiny_clip
+from tiny_models import idle_parameters
 from torch import nn
 
 import rscc  # noqa: F401  installs the torchvision compatibility that open_clip's import may need
-from rscc.errors import ConfigInvalid, WeightsNotFound
-from rscc.models.shared.attributes import AttributeTokens
+from rscc.models.rdd import AttributeTokens
 from rscc.text.encoders import (
     SENTENCE_PACKAGE,
     OpenClipTextEncoder,
@@ -76,27 +75,10 @@ def encoder(request, bert_folder) -> TextEncoder:
     return clip_encoder() if request.param == "open_clip" else SentenceEncoder.load(bert_folder)
 
 
-def test_sizes_are_as_declared(encoder: TextEncoder) -> None:
-    embeddings, mask = encoder.embed_tokens(TEXTS)
-    assert embeddings.shape == (*mask.shape, encoder.token_width)
-    assert mask.dtype == torch.bool
-    assert mask.any(1).all()
-    assert (mask.int().diff(dim=1) <= 0).all(), "real tokens come first"
-    assert encoder.encode(TEXTS).shape == (3, encoder.width)
-
-
 def test_batched_equals_single(encoder: TextEncoder) -> None:
     together = encoder.encode(TEXTS)
     for text, vector in zip(TEXTS, together, strict=True):
         torch.testing.assert_close(encoder.encode([text])[0], vector, atol=1e-5, rtol=1e-4)
-
-
-def test_nothing_is_trainable_and_dropout_stays_off(encoder: TextEncoder) -> None:
-    holder = nn.Sequential(encoder)
-    holder.train()
-    assert not any(parameter.requires_grad for parameter in encoder.parameters())
-    assert not any(module.training for module in encoder.modules())
-    torch.testing.assert_close(encoder.encode(TEXTS), encoder.encode(TEXTS))
 
 
 def test_a_prompt_stands_behind_the_first_token_and_matters(encoder: TextEncoder) -> None:
@@ -111,35 +93,6 @@ def test_a_prompt_stands_behind_the_first_token_and_matters(encoder: TextEncoder
     assert (prompted - encoder.encode(TEXTS)).abs().max() > 1e-3
 
 
-def test_a_long_text_leaves_room_for_the_prompt(encoder: TextEncoder) -> None:
-    long = " ".join(["a red road and two houses"] * 9)
-    embeddings, _ = encoder.embed_tokens([long], room=4)
-    assert embeddings.shape[1] == encoder.max_tokens - 4
-    joined = insert_prompt(*encoder.embed_tokens([long], room=4), torch.zeros(4, encoder.token_width))
-    assert encoder.encode_embeddings(*joined).isfinite().all()
-
-
-def test_words_of_the_prompt_equal_a_prompt_of_words(encoder: TextEncoder) -> None:
-    words, _ = encoder.embed_tokens(["a long red road"])
-    plain, mask = encoder.embed_tokens(["two villas"])
-    joined = insert_prompt(plain, mask, words[0, 1:5])
-    torch.testing.assert_close(
-        encoder.encode_embeddings(*joined),
-        encoder.encode(["a long red road two villas"]),
-        atol=1e-5,
-        rtol=1e-4,
-    )
-
-
-@pytest.mark.parametrize("options", [{}, {"pool_type": "eos", "eos_id": 49407}])
-def test_the_clip_tower_gives_what_open_clip_gives(options) -> None:
-    model, tokenizer = clip_tower(**options), clip_tokenizer()
-    encoder = OpenClipTextEncoder(model, tokenizer)
-    with torch.no_grad():
-        expected = model.encode_text(tokenizer(TEXTS))
-    torch.testing.assert_close(encoder.encode(TEXTS), expected, atol=1e-5, rtol=1e-4)
-
-
 def test_the_clip_vector_is_read_at_the_end_of_text() -> None:
     encoder = clip_encoder()
     embeddings, mask = encoder.embed_tokens(["two villas", "a long red road"])
@@ -152,11 +105,6 @@ def test_the_clip_vector_is_read_at_the_end_of_text() -> None:
     assert (encoder.encode_embeddings(padded, mask)[0] - before[0]).abs().max() > 1e-3
 
 
-def test_towers_that_cannot_take_a_prompt_are_refused() -> None:
-    with pytest.raises(ConfigInvalid, match="pools by 'last'"):
-        OpenClipTextEncoder(clip_tower(pool_type="last"), clip_tokenizer())
-
-
 def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path, monkeypatch) -> None:
     import open_clip
 
@@ -167,28 +115,6 @@ def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path, monkeypatch) -> Non
         expected = model.encode_text(open_clip.get_tokenizer("tiny-clip")(TEXTS))
     torch.testing.assert_close(encoder.encode(TEXTS), expected, atol=1e-5, rtol=1e-4)
     assert not hasattr(encoder, "visual")
-
-
-@pytest.mark.parametrize(
-    ("name", "pretrained"), [("ViT-B-32", "no-such-tag"), ("No-Such-Model", "openai"), ("ViT-B-32", None)]
-)
-def test_unknown_towers_are_named(name, pretrained) -> None:
-    with pytest.raises(WeightsNotFound, match=name):
-        OpenClipTextEncoder.load(name, pretrained)
-
-
-def test_a_folder_without_a_sentence_encoder_is_named(tmp_path) -> None:
-    with pytest.raises(WeightsNotFound, match=r"no config\.json there"):
-        load_text_encoder(f"sentence:{tmp_path}")
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(WeightsNotFound, match="not a complete sentence encoder"):
-        SentenceEncoder.load(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["clip", "open_clip", "open_clip:ViT-B-32", "bert:x"])
-def test_unknown_forms_are_refused(name: str) -> None:
-    with pytest.raises(ConfigInvalid, match="use 'sentence'"):
-        load_text_encoder(name)
 
 
 @pytest.mark.skipif(
@@ -224,35 +150,3 @@ def test_attribute_tokens_follow_the_order_and_learn_without_the_encoder(encoder
         assert module.prompt_vectors.shape == (4, encoder.token_width)
         assert (module.prompt_vectors.grad.abs().sum(1) > 0).all()
     assert all(parameter.grad is None for parameter in encoder.parameters())
-
-
-def test_the_adapter_has_three_layers_and_the_encoder_stays_out_of_the_checkpoint(encoder) -> None:
-    module = tokens(encoder, "learnable")
-    assert sum(isinstance(layer, nn.Linear) for layer in module.adapter) == 3
-    assert {name.split(".")[0] for name in module.state_dict()} == {"adapter", "prompt_vectors"}
-
-
-@pytest.mark.parametrize(
-    ("prompt", "asked"),
-    [("none", ["a road", "villas", ""]), ("fixed", ["seen: a road", "seen: villas", "seen:"])],
-)
-def test_frozen_texts_are_encoded_once(prompt: str, asked: list[str]) -> None:
-    encoder = TinyTextEncoder()
-    module = tokens(encoder, prompt, template="seen:")
-    with torch.inference_mode():
-        module(["a road"])
-    first = module(["a road", "villas", "a road", ""])
-    first.sum().backward()  # vectors kept from inference mode serve a training step
-    module.train()
-    torch.testing.assert_close(module(["villas", "a road"]), first[[1, 0]])
-    assert encoder.asked == asked
-
-
-def test_learnable_prompts_are_never_kept() -> None:
-    encoder = TinyTextEncoder()
-    module = tokens(encoder, "learnable")
-    before = module(["a road"])
-    with torch.no_grad():
-        module.prompt_vectors += 1
-    assert (module(["a road"]) - before).abs().max() > 1e-3
-    assert encoder.asked == ["a road", "a road"]

@@ -1,15 +1,8 @@
 import pytest
 
-from rscc.errors import ExtraNotInstalled, WeightsNotFound
-from rscc.text import parsing
-from rscc.text.no_change import NO_CHANGE_SENTENCES
 from rscc.text.parsing import (
     PARSERS,
-    Segments,
     extract_segments,
-    frequent_entities,
-    load_parser,
-    noun_phrases,
     subjects,
 )
 
@@ -47,55 +40,6 @@ def test_phrases_come_with_their_adjectives_adverbs_and_auxiliaries(caption, nou
     assert verbs is None or segments.verbs == verbs
 
 
-def test_segments_are_joined_by_and() -> None:
-    segments = Segments(("a road", "two villas"), ("are built", "appear"))
-    assert segments.noun_text == "a road and two villas"
-    assert segments.verb_text == "are built and appear"
-    assert Segments((), ()).noun_text == ""
-
-
-def test_every_no_change_sentence_has_both_kinds_of_segment() -> None:
-    for segments in extract_segments(NO_CHANGE_SENTENCES):
-        assert segments.nouns
-        assert segments.verbs
-
-
-class CountingParser:
-    """Counts how often a caption is parsed."""
-
-    def __init__(self) -> None:
-        self.parser = load_parser()
-        self.parsed: list[str] = []
-
-    def pipe(self, texts, batch_size):
-        self.parsed.extend(texts)
-        return self.parser.pipe(texts, batch_size=batch_size)
-
-
-def test_a_caption_is_parsed_once_and_batches_equal_single_readings(monkeypatch) -> None:
-    parser = CountingParser()
-    monkeypatch.setattr(parsing, "load_parser", lambda: parser)
-    monkeypatch.setattr(parsing, "_READ", {})
-    captions = ["a road is built", "trees disappear", "a road is built"]
-    first = extract_segments(captions)
-    assert first[0] == first[2] != first[1]
-    assert parser.parsed == ["a road is built", "trees disappear"]
-    extract_segments(["trees disappear"])
-    assert len(parser.parsed) == 2
-    for caption, segments in zip(captions, first, strict=True):
-        parsing._READ.clear()
-        assert extract_segments([caption]) == [segments]
-
-
-def test_a_missing_parser_is_named_with_the_remedy(monkeypatch) -> None:
-    with pytest.raises(WeightsNotFound, match=r"no_such_parser.*pip install 'rscc\[train\]'"):
-        load_parser(["no_such_parser"])
-    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
-    assert extract_segments([]) == [], "no caption needs no parser"
-    with pytest.raises(ExtraNotInstalled, match="needs spacy"):
-        load_parser()
-
-
 @pytest.mark.parametrize(
     ("caption", "found"),
     [
@@ -115,35 +59,3 @@ def test_a_missing_parser_is_named_with_the_remedy(monkeypatch) -> None:
 )
 def test_subjects_are_things_without_determiner_number_or_quantifier(caption, found) -> None:
     assert subjects([caption]) == [found]
-
-
-def test_noun_phrases_are_all_things_that_a_caption_names() -> None:
-    captions = ["the roof of the house is gone", "many trees give way to a row of large villas", "it is gone"]
-    assert noun_phrases(captions) == [["roof", "house"], ["trees", "way", "large villas"], []]
-
-
-def test_every_subject_is_a_noun_phrase() -> None:
-    captions = ["two villas and a road are built", "rows of houses replace the bare land", "no change occurs"]
-    for segments in extract_segments(captions):
-        assert segments.subjects
-        assert set(segments.subjects) <= set(segments.entities)
-
-
-def test_frequent_entities_are_counted_by_caption() -> None:
-    phrases = [["road", "road", "villa"], ["road"], ["villa", "tree"], ["lake"], []]
-    assert frequent_entities(phrases) == ("road", "villa", "lake", "tree")
-    assert frequent_entities(phrases, 3) == ("road", "villa", "lake")
-    assert frequent_entities(phrases, least_count=2) == ("road", "villa")
-    assert frequent_entities(phrases, 1, 2) == ("road",)
-    assert frequent_entities([]) == ()
-
-
-@pytest.mark.real
-def test_captions_of_the_validation_split_have_segments(shared_data) -> None:
-    levir_cc = pytest.importorskip("rscc.data.benchmarks.levir_cc")
-    records = levir_cc.LevirCC(shared_data / "data" / "levir_cc", "val").records
-    captions = sorted({caption for record in records for caption in record.captions})
-    segments = extract_segments(captions)
-    assert all(one.nouns for one in segments)
-    without_verb = sum(not one.verbs for one in segments)
-    assert without_verb <= 0.02 * len(captions)

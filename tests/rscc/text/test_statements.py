@@ -3,10 +3,6 @@
 import pytest
 
 from rscc.text.statements import (
-    NUMBERS,
-    agreed,
-    number_class,
-    number_in,
     read_statement,
     without_place,
 )
@@ -69,23 +65,6 @@ def test_a_sentence_is_read(sentence, came, gone, number, places) -> None:
     assert (found.came, found.gone) == (words(came), words(gone))
     assert found.number == number
     assert found.places == words(places)
-
-
-def test_number_words_follow_the_count() -> None:
-    assert [number_class(count) for count in (1, 2, 3, 9, 10, 300)] == [
-        "one",
-        "two",
-        *["some"] * 2,
-        *["many"] * 2,
-    ]
-    told = [number_in(f"{count} houses") for count in (1, 2, 3, 9, 10, 300)]
-    assert told == [None, "two", "some", "some", "many", "many"], "the plural speaks against one"
-    assert number_in("1 house") == "one" and set(NUMBERS) == {*told[1:], "one"}
-
-
-def test_what_several_people_state() -> None:
-    stated = [frozenset({"road"}), frozenset({"road", "trees"}), frozenset({"building"})]
-    assert agreed(stated) == {"road"} and agreed(stated, 3) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from levir_cc_fixture import write_levir_cc
+from datasets import write_levir_cc
 
 
 @pytest.fixture(scope="module")

@@ -5,32 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from saved_models import saved
-from tiny_facts import tiny_facts
+from saved_models import tiny_facts
 from tiny_models import tiny_model
 from training_runs import settings, whole_config
 
-from rscc.config import TrainConfig
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.model_folder import LOCALISATIONS
-from rscc.models import MODELS
-from rscc.training import finish as finishing
-from rscc.training.facts import fit_facts
-from rscc.training.finish import finish
-from rscc.training.loop import TrainResult
-from rscc.training.roads import fit_roads
-from rscc.training.start import Run, RunPaths
+from rscc.model_card import LOCALISATIONS
+from rscc.models.papers import MODELS
+from rscc.training import model_export as finishing
+from rscc.training.model_export import export_model
+from rscc.training.training_loop import TrainResult
+from rscc.training.training_run import Run, RunPaths
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
 def finished(data, paths, *, val=None, report=lambda line: None, train=None, **loss):
-    return finish(
+    return export_model(
         Run(whole_config(train or settings(), **loss), paths, "x", "x", report=report),
         tiny_model(max_words=12).eval(),
         TrainResult(1, {"cider": 0.0}, paths.output / "none", 60.0),
         val=LevirCC(data, "val").records if val is None else val,
-        captions=LevirCC(data, "train").records,
+        train=LevirCC(data, "train").records,
     )
 
 
@@ -38,8 +34,8 @@ def test_facts_and_roads_are_learnt_with_the_seed_of_the_run_and_say_so(data, tm
     given, said = [], []
 
     def learner(name, made=None):
-        def learn(*_, seed, report, **__):
-            given.append(seed)
+        def learn(model, data, config, *, report, **__):
+            given.append(config.train.seed)
             report(name)
             return made
 
@@ -51,20 +47,6 @@ def test_facts_and_roads_are_learnt_with_the_seed_of_the_run_and_say_so(data, tm
     paths = RunPaths(data=data, output=tmp_path, roads=tmp_path)
     finished(data, paths, train=settings(seed=7), report=said.append)
     assert given == [7, 7] and said == ["facts", "roads"]
-
-
-def test_the_seed_of_the_heads_is_that_of_a_run_if_nobody_says_one() -> None:
-    for fit in (fit_facts, fit_roads):
-        assert fit.__kwdefaults__["seed"] == TrainConfig().seed
-
-
-def test_runs_of_words_are_those_of_the_start_and_not_of_another_trunk(data, tmp_path) -> None:
-    start = saved(tmp_path / "start", runs=(("same",),)).path
-    trunk = saved(tmp_path / "trunk", runs=(("identical",),)).path
-    both = RunPaths(data=data, output=tmp_path / "both", start=str(start), trunk=str(trunk))
-    assert finished(data, both).no_change_runs == (("same",),)
-    alone = replace(both, output=tmp_path / "alone", start=None)
-    assert finished(data, alone).no_change_runs == (("identical",),)
 
 
 def test_the_card_names_the_means_that_the_training_left(data, tmp_path, monkeypatch) -> None:

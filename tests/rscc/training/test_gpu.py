@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from saved_models import saved
-from tiny_facts import tiny_facts
+from saved_models import saved, tiny_facts
 from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, random_arrays, randomise, tiny_model
 from training_runs import LOSS, small_config, trained
 
 from rscc.captioner import Captioner
-from rscc.models import MODELS
-from rscc.training.loop import to_device
-from rscc.training.start import RunPaths
+from rscc.data.pairs import to_device
+from rscc.models.papers import MODELS
+from rscc.training.training_run import RunPaths
 
 pytestmark = [
     pytest.mark.usefixtures("tiny_registered"),

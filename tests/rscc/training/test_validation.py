@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import torch
 from tiny_models import tiny_model
+from training_runs import quick_config
 
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.pairs import PairRecord, read_pair
+from rscc.data.no_change_words import no_change_prefixes, no_change_runs
+from rscc.data.pairs import PairRecord
 from rscc.evaluation.metrics import cider
-from rscc.training.no_change import no_change_prefixes, no_change_runs
-from rscc.training.validation import MaskCurve, caption_validation, image_batches, mask_curve, masked_batches
+from rscc.training.validation import MaskCurve, caption_validation
 
 
 def test_the_mask_curve_counts_like_the_definition() -> None:
@@ -29,26 +30,15 @@ def test_the_mask_curve_counts_like_the_definition() -> None:
     assert f1[round(curve.best_threshold() * 200)] == f1.max()
 
 
-def test_validation_masks_are_compared_at_their_own_size(data) -> None:
-    model = tiny_model()
-    records = [*LevirCC(data, "val").records, PairRecord("no mask", Path("x"), Path("y"))]
-    curve = mask_curve(model, masked_batches(records, size=32), bf16=False)
-    truth = np.stack([read_pair(r).mask for r in records[:4]])
-    assert (curve.changed.sum(), curve.unchanged.sum()) == (truth.sum(), (~truth).sum())
-    batches = list(image_batches(records[:4], size=32, batch_size=3))
-    assert [tuple(b.before.shape) for b in batches] == [(3, 3, 32, 32), (1, 3, 32, 32)]
-    assert batches[0].mask.shape == (3, 64, 64)
-
-
 def test_caption_validation_speaks_as_in_use(data) -> None:
     """The flag decides between the fixed sentence and the decoder; what begins like it is forbidden."""
     records = LevirCC(data, "val").records
     model = tiny_model()
     with torch.no_grad():
         model.changed_head.net[-1].bias.fill_(100)
-        all_changed = caption_validation(records, size=32, bf16=False)(model)
+        all_changed = caption_validation(records, quick_config(size=32))(model)
         model.changed_head.net[-1].bias.fill_(-100)
-        none_changed = caption_validation(records, size=32, bf16=False)(model)
+        none_changed = caption_validation(records, quick_config(size=32))(model)
     assert all_changed["flag_accuracy"] == none_changed["flag_accuracy"] == 0.5
     references = {r.id: list(r.captions) for r in records}
     fixed = {i: "there is no difference" for i in references}
@@ -98,17 +88,3 @@ def test_no_change_runs_are_the_shortest_that_changed_captions_lack_anywhere() -
     assert no_change_runs([*many, three, three])[:3] == expected[:3]
     assert ["as", "before"] not in no_change_runs([*many, three, three]), "2 of 1006"
     assert no_change_runs(records[2:]) == []
-
-
-def test_three_words_speak_of_no_change_where_two_do_not() -> None:
-    changed = [record(("all is as it is said", "it is as new"), True)] * 500
-    assert no_change_runs([*changed, record(("it is said",), False)]) == []
-    assert no_change_runs([*changed, record(("all is said",), False)]) == [["all", "is", "said"]]
-
-
-def test_few_changed_captions_keep_the_runs_of_the_start_that_they_lack() -> None:
-    unchanged = record(("the trees look as they did", "no difference"), False)
-    records = [record(("no house is the same",), True), unchanged]
-    assert no_change_runs(records) == []
-    known = [["same"], ["difference"], ["there", "is"], ["house", "is"]]
-    assert no_change_runs(records, known) == [["difference"], ["there", "is"]]

@@ -3,9 +3,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from archive_pairs import MadeArchive, contents, make_archive
-from archive_runs import run
-from inline_engine import InlineEngine
+from archive_engines import InlineEngine
+from archive_pairs import MadeArchive, contents, make_archive, run
 
 
 @pytest.fixture(scope="module")

@@ -7,14 +7,14 @@ from collections import Counter
 
 import pytest
 from archive_rows import change, fill, report
-from page_reports import made_report, squares
-from report_schema import faults
+from pages import made_report, squares
+from report_checks import faults
 from scene_pairs import make_pair
 
 from workflows.archive.sample import draw_sample
 from workflows.errors import ArchiveMissing, NothingToSample, ReportsDamaged
-from workflows.inspection.event import read_report
 from workflows.pairs.rows import PairRow
+from workflows.report.reading import open_report
 from workflows.report.record import run_id
 
 
@@ -59,7 +59,7 @@ def test_a_sample_says_of_all_its_pairs_only_what_is_true_of_all(archive, tmp_pa
     assert drawn.run["settings"] == {} and "version" not in drawn.run["model"]
     assert drawn.run["model"]["name"] == "brightness" and drawn.run["versions"] == {"rscc": "0.1.0"}
     drawn.write(tmp_path / "sample.geojson")
-    assert len(read_report(tmp_path / "sample.geojson").changes) == 12
+    assert len(open_report(tmp_path / "sample.geojson").changes) == 12
 
 
 def test_every_change_is_as_likely_as_any_other(archive):
@@ -84,33 +84,26 @@ def test_a_sample_fits_the_published_schema(made, out, old, tmp_path, count):
     assert faults(json.loads(written)) == []
 
 
-def test_shards_are_one_archive(tmp_path):
-    for number, count in ((1, 2), (2, 3)):
-        path = tmp_path / "out" / "shards" / f"{number}-of-2"
-        fill(path, {row(f"p{number}"): found(f"p{number}", count)})
-    assert len(captions(draw_sample(tmp_path / "out", 9))) == 5
-
-
 def test_what_cannot_be_drawn_from_is_refused(tmp_path, archive):
     with pytest.raises(ArchiveMissing):
         draw_sample(tmp_path, 3)
-    with pytest.raises(NothingToSample, match="no change was found in it yet"):
+    with pytest.raises(NothingToSample):
         draw_sample(fill(tmp_path / "empty", {row("a"): found("a", 0), row("b"): None}).path, 3)
     path = archive / "pairs" / "d" / "changes.geojson"
     content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "features": content["features"][:-1]}))
-    with pytest.raises(ReportsDamaged, match="run the same rscc batch command again"):
+    content["features"][0]["geometry"] = None
+    path.write_text(json.dumps(content))
+    with pytest.raises(ReportsDamaged, match="/d/"):
         draw_sample(archive, 12)
     path.unlink()
-    with pytest.raises(ReportsDamaged):
-        draw_sample(archive, 12)
+    assert len(draw_sample(archive, 12).changes) == 5, "those of the other pairs"
 
 
 def test_the_command_draws_a_sample_and_says_what_its_verdicts_come_to(rscc_command, archive, tmp_path):
     path = tmp_path / "sample.geojson"
     code, out, err = rscc_command("review", "--sample", 10, archive, "-o", path, "--json")
     assert (code, json.loads(out)) == (0, {"output": str(path), "drawn": 10, "changes": 12, "seed": 0})
-    assert err == f"{path}: 10 of 12 changes, to be marked\n"
+    assert str(path) in err
     code, out, _ = rscc_command("review", path)
     assert (code, out) == (0, f"{path}: 0 confirmed, 0 wrong place, 0 wrong words, 10 without a verdict\n")
     # As QGIS saves it: the number is the id of the feature alone.
@@ -132,7 +125,7 @@ def test_the_command_draws_a_sample_and_says_what_its_verdicts_come_to(rscc_comm
         ],
     )
     before = path.read_bytes()
-    assert [one.id for one in read_report(path).changes] == list(range(1, 11))
+    assert [one.id for one in open_report(path).changes] == list(range(1, 11))
     code, out, _ = rscc_command("review", path, "--json", "-q")
     facts = json.loads(out)
     assert facts["verdicts"] == {"confirmed": 5, "wrong place": 2, "wrong words": 1}
@@ -149,7 +142,7 @@ def test_a_sample_of_one_pair_has_a_page_and_one_of_several_says_why_not(rscc_co
     assert (code, err) == (0, "") and page.is_file()
     marks = tmp_path / "marks.json"
     mark = {"id": 2, "verdict": "wrong place", "time": "2026-01-02T03:04:05Z"}
-    marks.write_text(json.dumps({"report": run_id(read_report(sample).run), "marks": [mark]}))
+    marks.write_text(json.dumps({"report": run_id(open_report(sample).run), "marks": [mark]}))
     code, out, _ = rscc_command("review", sample, marks)
     assert code == 0 and out.splitlines()[1].startswith("precision    0.000 (95 percent: 0.000 to 0.7")
     several = tmp_path / "several.geojson"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from inline_engine import InlineEngine
-from rasters import textured, write_scene
-from virtual_rasters import band, source, write_vrt
+from archive_engines import InlineEngine
+from rasters import band, source, textured, write_scene, write_vrt
 
+from workflows.archive.state import read_state
 from workflows.cli import batch as cli_batch
-from workflows.store.ledger import Ledger
 
 HOSTS = {"tif": "GTiff", "png": "PNG", "jpg": "JPEG", "jp2": "JP2OpenJPEG"}
 HIDDEN = '<?x a="b"/>' + band(4, source("../secret.tif")) + '<?x a="b"?>'
@@ -43,13 +42,13 @@ def test_no_command_reads_what_a_stranger_hid(host, tmp_path, monkeypatch, rscc_
         later = f"b.{host}"
         write_vrt(folder / f"B.{host.upper()}.Msk", "../secret.tif")
     (folder / "pairs.csv").write_text(f"pair,before,after\none,a.{host},{later}\n")
-    monkeypatch.setattr(cli_batch, "_local", lambda *_: InlineEngine())
+    monkeypatch.setattr(cli_batch, "_engine", lambda *_: InlineEngine())
     code, words = COMMANDS[command]
     ended, out, err = rscc_command(*words.format(f"a.{host}", later).split())
     told = out + err
     if command == "batch":
-        with Ledger.reader(folder / "archive") as ledger:
-            told += "".join(str(row.line) for row in ledger.rows("failed"))
+        with read_state(folder / "archive") as state:
+            told += "".join(str(row.line) for row in state.index.rows("failed"))
     assert ended == code, told
     assert later in told and REASONS[attack] in told and "Traceback" not in told
     assert not list(folder.glob("out.*"))

@@ -1,28 +1,22 @@
-"""The command rscc batch: its options, what it says, and the code it ends with."""
+"""The command rscc batch: its options, its summaries and its exit codes."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from archive_engines import InlineEngine
 from archive_fakes import fake_card
-from archive_pairs import MadeArchive, contents, make_archive, write_table
-from archive_runs import mark
-from command_here import run_here
-from inline_engine import InlineEngine
+from archive_pairs import MadeArchive, contents, make_archive, mark
+from scene_pairs import run_here
 
-from rscc.model_folder import ModelCard
-from rscc.shipped import DEFAULT_MODEL
-from workflows.archive.run import ArchiveSummary
+from rscc.folders import DEFAULT_MODEL
+from rscc.model_card import ModelCard
 from workflows.cli import batch as cli_batch
-from workflows.cli.batch import archive_summary, read_shard
-from workflows.errors import OptionInvalid
-from workflows.inspection.cost import CORE_SECONDS
-from workflows.store.failures import Reason
+from workflows.scene.inspect.cost import CORE_SECONDS
 
 
 @pytest.fixture
@@ -32,20 +26,14 @@ def made(tmp_path) -> MadeArchive:
 
 @pytest.fixture
 def asked(monkeypatch) -> list:
-    """Let the engine be one without processes; keeps what engines were asked for."""
+    """Use an engine without processes, and record which was asked for."""
     found = []
 
-    def local(workers, isolate, source):
-        assert isolate
-        found.append(("local", workers, source.model, source.device))
+    def start(source, workers, scheduler, retries, memory):
+        found.append((scheduler, workers, source.model, source.device, retries, memory))
         return InlineEngine()
 
-    def dask(scheduler, gpu_workers, source):
-        found.append(("dask", scheduler, gpu_workers))
-        return InlineEngine()
-
-    monkeypatch.setattr(cli_batch, "_local", local)
-    monkeypatch.setattr(cli_batch, "_dask", dask)
+    monkeypatch.setattr(cli_batch, "_engine", start)
     return found
 
 
@@ -65,77 +53,58 @@ def command(capfd, tmp_path, out) -> Callable[..., tuple[int, str, str]]:
 
 
 def test_an_archive_with_failures_ends_with_3_and_says_why(made, out, command, asked):
-    code, said, err = command()
-    assert code == 3 and asked == [("local", None, DEFAULT_MODEL, "auto")]
-    assert err == "8 pairs: 0 done already, 8 to do\n"
-    lines = said.splitlines()
-    assert lines[0].startswith("6 of 8 pairs done in ")
-    assert lines[1].startswith("changes ")
-    assert lines[2] == f"failed  2 (rscc status {out} --failed lists them)"
-    assert lines[3].startswith("        1: FILE: ")
-    assert lines[-1] == f"layers  {out}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv"
+    code, text, err = command()
+    assert code == 3 and asked == [(None, None, DEFAULT_MODEL, "auto", 1, 0)] and err.count("\n") == 1
+    lines = text.splitlines()
+    assert lines[0].startswith("6 of 8 pairs done in ") and lines[1].startswith("changes ")
+    assert lines[2].startswith("failed  2 ") and f"rscc status {out} --failed" in lines[2]
+    assert lines[3].startswith("        1: FILE: ") and f"{out}/changes.gpkg" in lines[-1]
 
 
-def test_what_its_pairs_warn_of_is_said(out):
-    warned = [Reason("warned", "", f"FILE: {n}", 9 - n, ("p",)) for n in range(7)]
-    lines = archive_summary(
-        ArchiveSummary(9, 9, 0, 0, 4, 100.0, 1.0, warnings=tuple(warned)), out
-    ).splitlines()
-    assert lines[2:8] == [
-        f"warned  of 7 things (rscc status {out} --warnings)",
-        *(f"        {9 - n}: FILE: {n}" for n in range(5)),
-    ]
-
-
-def test_quiet_says_nothing_and_json_all(made, out, command, asked):
+def test_quiet_prints_nothing_and_json_everything(made, out, command, asked):
     assert command("--quiet") == (3, "", "")
-    code, said, _ = command("--json", "-q")
-    found = json.loads(said)
+    code, text, _ = command("--json", "-q")
+    found = json.loads(text)
     assert code == 3 and found["archive"] == str(out)
     assert (found["pairs"], found["done"], found["failed"], found["skipped_as_done"]) == (8, 6, 2, 6)
     assert {reason["error"] for reason in found["reasons"]} == {"SceneNotFound", "NoOverlap"}
 
 
-def test_a_program_hears_how_far_the_archive_is(made, out, command, asked):
-    code, said, err = command("--progress", "json", "--json")
-    told = [json.loads(line) for line in err.splitlines()]
-    assert code == 3
-    stages = {event["stage"]: event for event in told if event["event"] == "progress"}
-    assert {"pairs", "layers"} <= set(stages)
+def test_progress_is_printed_as_events(made, out, command, asked):
+    code, text, err = command("--progress", "json", "--json")
+    events = [json.loads(line) for line in err.splitlines()]
+    stages = {event["stage"]: event for event in events if event["event"] == "progress"}
+    assert code == 3 and {"pairs", "layers"} <= set(stages)
     assert stages["pairs"]["done"] == stages["pairs"]["total"] == 8
-    assert told[-1] == {"event": "done", **json.loads(said)} and told[-1]["archive"] == str(out)
+    assert events[-1] == {"event": "done", **json.loads(text)}
 
 
 @pytest.mark.slow
-def test_the_options_reach_the_pairs(made, out, command, asked):
-    command("--min-area", 50, "--beams", 2, "--focus-captions", "zoom")
+def test_the_options_reach_the_pairs_and_marked_reports_are_kept(made, out, command, asked):
+    command("--min-area", 50, "--batch-size", 2, "--regularize")
     settings = json.loads((out / "pairs" / made.sound[0] / "changes.geojson").read_text())["rscc"]["settings"]
-    assert (settings["min_area"], settings["beams"], settings["focus_captions"]) == (50, 2, "zoom")
-    # Another setting: everything again.
+    assert (settings["min_area"], settings["batch_size"], settings["regularize"]) == (50, 2, True)
     report = next(path for path in out.glob("pairs/*/*.geojson") if b'"Feature"' in path.read_bytes())
     mark(report)
-    kept = f"kept    1 as people marked the report: {report.parent.name} (--overwrite replaces it)"
-    code, said, _ = command("--min-area", "20", "--dry-run")
-    assert (code, said.splitlines()[1]) == (0, kept)
-    code, said, _ = command("--min-area", "20", "--json")
-    assert (code, json.loads(said)["kept"]) == (3, [report.parent.name])
-    code, said, _ = command("--min-area", "20", "--dry-run", "--overwrite")
-    assert kept not in said
-    code, said, _ = command("--min-area", "20")
-    assert code == 3 and kept in said.splitlines()
-    _, said, _ = command("--min-area", "20", "--json", "--overwrite")
-    assert json.loads(said)["kept"] == []
+    # Another setting makes every report outdated.
+    code, text, _ = command("--min-area", "20", "--dry-run")
+    assert code == 0 and text.splitlines()[1].startswith("kept    1 ")
+    code, text, _ = command("--min-area", "20", "--json")
+    assert (code, json.loads(text)["kept"]) == (3, [report.parent.name])
+    assert "kept" not in command("--min-area", "20", "--dry-run", "--overwrite")[1]
+    assert json.loads(command("--min-area", "20", "--json", "--overwrite")[1])["kept"] == []
 
 
 @pytest.mark.parametrize(
     ("options", "engine"),
     [
-        (["--workers", "3"], ("local", 3, DEFAULT_MODEL, "auto")),
-        (["--model", "m", "--device", "cpu"], ("local", None, "m", "cpu")),
-        (["--scheduler", "tcp://h:1"], ("dask", "tcp://h:1", False)),
-        (["--scheduler", "tcp://h:1", "--gpu-workers"], ("dask", "tcp://h:1", True)),
-        # What workers elsewhere have is not looked for here.
-        (["--scheduler", "tcp://h:1", "--device", "cuda:99"], ("dask", "tcp://h:1", False)),
+        (["--workers", "3", "--retries", "4"], (None, 3, DEFAULT_MODEL, "auto", 4, 0)),
+        (["--model", "m", "--device", "cpu", "--memory", "1GB"], (None, None, "m", "cpu", 1, 10**9)),
+        # The devices of a cluster's workers are not those of this machine.
+        (
+            ["--scheduler", "tcp://h:1", "--device", "cuda:99"],
+            ("tcp://h:1", None, DEFAULT_MODEL, "cuda:99", 1, 0),
+        ),
     ],
 )
 def test_the_engine_is_what_was_asked_for(tmp_path, command, asked, options, engine):
@@ -145,69 +114,41 @@ def test_the_engine_is_what_was_asked_for(tmp_path, command, asked, options, eng
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options",
     [
-        (["--gpu-workers"], "--gpu-workers is for those of a cluster; give its --scheduler"),
-        (["--scheduler", "tcp://h:1", "--workers", "2"], "give one"),
-        (["--shard", "0/3"], "--shard '0/3': give a number from 1"),
-        (["--bbox", "1,2"], "--bbox"),
-        (["--min-area", "-1"], "min-area"),
-        (["--device", "quantum"], "device 'quantum' is not available here; use cpu, or auto"),
-        (["--device", "cuda:99"], "device 'cuda:99' is not available here"),
-        (["--refine", "foo"], "refine is 'foo'; give sam:FOLDER"),
+        ["--workers", "2", "--scheduler", "tcp://h:1"],
+        ["--shard", "0/3"],
+        ["--bbox", "1,2"],
+        ["--min-area", "-1"],
+        ["--device", "quantum"],
+        ["--device", "cuda:99"],
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_made(made, out, command, asked, options, words):
-    code, said, err = command(*options)
-    assert (code, said) == (2, "")
-    assert err.startswith("rscc: error: ") and words in err and err.count("\n") == 1
+def test_wrong_options_are_refused_before_anything_is_written(made, out, command, asked, options):
+    code, text, err = command(*options)
+    assert (code, text) == (2, "")
+    assert err.startswith("rscc: error: ") and options[0].strip("-") in err and err.count("\n") == 1
     assert not out.exists() and asked == []
 
 
-def test_a_segmenter_that_cannot_be_had_costs_nothing(made, out, command, asked):
-    pytest.importorskip("transformers")
-    command()
-    before = contents(out)
-    for place in ("sam:/nope", f"sam:{made.scenes}", f"mobile_sam:{made.table}"):
-        code, said, err = command("--refine", place)
-        assert (code, said) == (2, "") and err.startswith("rscc: error: ") and err.count("\n") == 1
-        assert contents(out) == before
-
-
-def test_a_part_of_a_model_and_a_missing_table_are_refused_before_anything_is_made(made, out, command, asked):
+def test_a_part_of_a_model_and_a_missing_table_are_refused_before_anything_is_written(
+    made, out, command, asked
+):
     def part(model: str) -> ModelCard:
         return replace(fake_card(model), parts=("backbone.",), description="A backbone")
 
     code, _, err = command(card=part)
-    assert code == 2 and "rscc-base: A backbone, not for captioning; give another --model" in err
+    assert code == 2 and "rscc-base" in err and "--model" in err
     code, _, err = command(table="no.csv")
     assert code == 2 and "no.csv" in err and err.count("\n") == 1
     assert not out.exists()
 
 
-@pytest.mark.parametrize("text", ["", "1", "3/2", "0/1", "1/0", "a/b", "1/2/3", "-1/2"])
-def test_a_shard_is_one_of_several(text):
-    with pytest.raises(OptionInvalid, match="--shard"):
-        read_shard(text)
-    assert read_shard("3/16") == (3, 16) and read_shard(None) is None
-
-
-def test_a_shard_is_an_archive_of_its_own(made, out, command, asked):
-    total = 0
-    for number in (1, 2):
-        _, said, _ = command("--shard", f"{number}/2", "--json")
-        total += json.loads(said)["pairs"]
-        folder = out / "shards" / f"{number}-of-2"
-        assert (folder / "summary.csv").is_file()
-        assert f"layers  {folder / 'changes.gpkg'} " in command("--shard", f"{number}/2")[1]
-    assert total == 8
-
-
 def test_a_dry_run_counts_and_writes_nothing(made, command, asked):
     folder = made.table.parent
     before = sorted(folder.rglob("*"))
-    code, said, _ = command("--dry-run", "--json", "-q")
-    found = json.loads(said)
+    code, text, _ = command("--dry-run", "--json", "-q")
+    found = json.loads(text)
     assert code == 0 and asked == [] and sorted(folder.rglob("*")) == before
     assert found["planned"]["pending"] == found["planned"]["new"] == found["looked_at"] == 8
     assert found["input_bytes"] == sum(scene.stat().st_size for scene in made.scenes.iterdir())
@@ -218,61 +159,61 @@ def test_a_dry_run_counts_and_writes_nothing(made, command, asked):
     assert 6 * 28_000 < found["disk_bytes"] < 6 * 60_000 and found["free_bytes"] > 0
 
 
-def test_a_dry_run_foretells_the_tiles_and_the_pairs(made, out, command, asked):
-    _, said, _ = command("--dry-run", "--json")
-    foretold = json.loads(said)["tiles"]
+def test_a_dry_run_predicts_the_tiles_and_the_pairs(made, out, command, asked):
+    _, text, _ = command("--dry-run", "--json")
+    predicted = json.loads(text)["tiles"]
     command()
     reports = [json.loads((out / "pairs" / pair / "changes.geojson").read_text()) for pair in made.sound]
-    assert foretold == sum(report["rscc"]["tiling"]["tiles"] for report in reports)
+    assert predicted == sum(report["rscc"]["tiling"]["tiles"] for report in reports)
     old = contents(out)
-    _, said, _ = command("--dry-run")
-    assert said.splitlines()[0] == "pairs   8: 6 done, 2 failed, 0 to do"
+    assert command("--dry-run")[1].startswith("pairs   8: 6 done, 2 failed, 0 to do\n")
     (out / "pairs" / made.sound[0] / "changes.geojson").rename(out / "pairs" / "aside")
-    _, said, _ = command("--dry-run")
-    told = "pairs   8: 5 done, 2 failed, 1 to do, 1 with a report removed or cut off"
-    assert said.splitlines()[0] == told and "tiles   0" not in said
+    planned = json.loads(command("--dry-run", "--json")[1])["planned"]
+    assert (planned["done"], planned["pending"], planned["removed"]) == (5, 1, 1)
     (out / "pairs" / "aside").rename(out / "pairs" / made.sound[0] / "changes.geojson")
-    _, said, _ = command("--dry-run", "--retry-failed", "--json")
-    assert json.loads(said)["planned"]["retried"] == 2
+    _, text, _ = command("--dry-run", "--retry-failed", "--json")
+    assert json.loads(text)["planned"]["retried"] == 2
     assert contents(out) == old
 
 
-def test_a_dry_run_tells_time_where_the_speed_is_known(made, command, asked):
+def test_a_dry_run_estimates_time_if_the_speed_is_known(made, command, asked):
     def shipped(model: str) -> ModelCard:
         return ModelCard(**{**vars(fake_card(model)), "name": "rscc-small"})
 
-    arguments = ("--dry-run", "--workers", "4")
-    _, said, _ = command(*arguments, "--json", card=shipped)
-    found = json.loads(said)
+    _, text, _ = command("--dry-run", "--workers", "4", "--json", card=shipped)
+    found = json.loads(text)
     assert found["speed"] == "stated" and found["workers"] == 4
     assert found["seconds"] == pytest.approx(found["worker_seconds"] / 4, abs=0.1)
     tile, change = CORE_SECONDS["rscc-small"]
     per_tile = found["worker_seconds"] / found["tiles"]
-    assert found["change_seconds"] / per_tile == pytest.approx(change / tile, rel=0.1), "told for the words"
-    _, said, _ = command(*arguments, card=shipped)
-    assert "of one worker, " in said and "with 4, to find the changes" in said
-    per_change = f"besides {found['change_seconds']:.2g} s of one worker for each change found"
-    assert per_change in said and "--time measures" in said
+    assert found["change_seconds"] / per_tile == pytest.approx(change / tile, rel=0.1)
+    _, text, _ = command("--dry-run", "--workers", "4", card=shipped)
+    assert f"{found['change_seconds']:.2g} s of one worker per change" in text
 
 
-@pytest.mark.slow
-def test_a_dry_run_takes_speed_from_done_pairs_and_reads_a_sample(tmp_path, command, asked, monkeypatch):
-    made = make_archive(tmp_path, 30)
-    write_table(made, made.pairs[:24])
-    assert command()[0] == 0, "none failed"
-    write_table(made)
-    _, said, _ = command("--dry-run", "--json")
-    found = json.loads(said)
-    assert found["planned"]["pending"] == 6 and found["speed"] == "archive"
-    assert found["worker_seconds"] > 0 and found["change_seconds"] is None, "the words are in it"
-    assert "(as fast as the pairs that are done)" in command("--dry-run")[1]
-    monkeypatch.setattr("workflows.archive.estimate.LOOKED_AT", 4)
-    assert "headers of 4 of the 6 pairs to do were read" in command("--dry-run")[1]
+def test_a_table_that_the_run_would_replace_is_refused(made, out, command, asked):
+    command()
+    table = out / "summary.csv"
+    table.write_bytes(made.table.read_bytes())
+    code, _, err = command(table=table)
+    assert code == 2 and str(table) in err and table.read_bytes() == made.table.read_bytes()
 
 
-def test_a_missing_extra_says_which(made, command, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    for name in [name for name in sys.modules if name.startswith("workflows.engines.dask")]:
-        monkeypatch.delitem(sys.modules, name)
-    code, _, err = command("--scheduler", "tcp://h:1", "-q")
-    assert code == 2 and "pip install 'rscc[distributed]'" in err
+def test_pairs_of_a_table_with_changes_are_described_and_follow_their_files(tmp_path, out, command, asked):
+    made = make_archive(tmp_path, 2, breakages=(), seed=3)
+    code, _, err = command()
+    assert code == 0, err
+    report = out / "pairs" / made.pairs[0] / "changes.geojson"
+    found = json.loads(report.read_text(encoding="utf-8"))["features"]
+    assert found
+    given = json.dumps({"type": "FeatureCollection", "features": found[:1]})
+    (tmp_path / "given.geojson").write_text(given, encoding="utf-8")
+    first, *rest = made.table.read_text(encoding="utf-8").splitlines()
+    lines = [f"{first},changes", f"{rest[0]},given.geojson", f"{rest[1]},"]
+    made.table.write_text("\n".join(lines), encoding="utf-8")
+    code, _, err = command()
+    assert code == 0, err
+    (feature,) = json.loads(report.read_text(encoding="utf-8"))["features"]
+    assert feature["properties"]["outline_of"] == "given" and feature["geometry"] == found[0]["geometry"]
+    (tmp_path / "given.geojson").unlink()
+    assert command()[0] == 3  # a pair whose file is gone fails alone

@@ -7,12 +7,12 @@ import shutil
 
 import numpy as np
 import pytest
-from fakes import BrightnessCaptioner
+from captioners import BrightnessCaptioner
 
+from rscc.folders import DEFAULT_MODEL
 from rscc.model_folder import find_model
-from rscc.shipped import DEFAULT_MODEL
 from rscc.structures import ChangePrediction
-from workflows.inspection import doctor
+from workflows import doctor
 
 
 def findings(out):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 
 import pytest
-import rasterio
-from archive_rows import failed_row
-from fakes import BrightnessCaptioner
+from archive_rows import new_claim
+from captioners import BrightnessCaptioner
 from scene_pairs import make_pair
 
 from rscc.structures import Caption
-from workflows.noise import plain_messages
-from workflows.store.ledger import Ledger
+from workflows.cli.terminal import Terminal
+from workflows.library_output import printable_library_output
 
 EVIL = "a\x1b]0;owned\x07\x9b31m\u202eb\nrscc: error: forged"
 
@@ -71,13 +69,13 @@ def test_of_captions_of_a_model(scenes, rscc_command):
     assert "owned" in out
 
 
-def test_of_reasons_and_names_in_a_ledger(tmp_path, rscc_command):
-    with Ledger.open(tmp_path) as ledger:
-        ledger.replace([failed_row("p1", line=f"{EVIL} is no raster")])
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
-        connection.execute("INSERT INTO sessions VALUES (1, ?, 1, 1.0, NULL)", (EVIL,))
-        connection.execute("UPDATE pairs SET worker = ?, error = ?", (EVIL, EVIL))
-    connection.close()
+def test_of_reasons_and_names_in_an_archive(tmp_path, rscc_command):
+    claim = new_claim(tmp_path)
+    told = dict.fromkeys(("line", "error", "worker"), f"{EVIL} is no raster")
+    claim.fail("p1", {"kind": "refused", **told, "finished": 1.0})
+    live = {"host": EVIL, "workers": [[EVIL, 1, EVIL]], "running": [[EVIL, 1.0]], "running_count": 1}
+    times = {"pid": 1, "shard": [1, 1], "started": 1.0, "updated": 2.0, "pairs": 1, "recent": 1}
+    (tmp_path / "runs" / "1-1-of-1.json").write_text(json.dumps({**live, **times}))
     for words in ([], ["--failed"], ["--json"], ["--failed", "--json"]):
         code, out, err = rscc_command("status", tmp_path, *words)
         assert (code, err) == (0, "")
@@ -91,31 +89,20 @@ def test_of_folders_and_tables_with_such_names(tmp_path, rscc_command):
     code, out, err = rscc_command("pairs", tmp_path / EVIL, "-o", tmp_path / EVIL / "pairs.csv")
     assert code == 0, err
     check(out, err)
-    code, out, err = rscc_command("merge", tmp_path / EVIL)
+    code, out, err = rscc_command("status", tmp_path / EVIL)
     assert code == 2
     check(err, lines=1)
 
 
-def metadata(path, text: bytes) -> None:
-    """Let a GeoTIFF say ``text`` in the place of its own metadata."""
-    with rasterio.open(path, "r+") as file:
-        file.update_tags(NOTE="x" * 200)
-    content = path.read_bytes()
-    start, end = content.index(b"<GDALMetadata>"), content.index(b"</GDALMetadata>") + 15
-    path.write_bytes(content[:start] + text.ljust(end - start) + content[end:])
-
-
-def test_of_metadata_that_gdal_quotes_though_it_is_no_text(scenes, rscc_command):
-    """rasterio cannot log what GDAL says of it, and Python would print a traceback."""
-    metadata(scenes / "before.tif", b'<GDALMetadata><Item \xff\x1b[31m"NOTE">x</Item></GDALMetadata>')
-    code, out, err = rscc_command("caption", "before.tif", f"{EVIL}.tif", "-o", "r.geojson", "-q")
-    assert (code, out, err) == (0, "", "")
+def test_of_warnings(capsys):
+    Terminal().warn(EVIL)
+    check(capsys.readouterr().err, lines=1)
 
 
 def test_of_what_libraries_log(capsys):
     printer = logging.lastResort
     record = logging.LogRecord("lib", logging.WARNING, "x.py", 1, "%s in %s", ("CPLE", EVIL), None)
-    with plain_messages():
+    with printable_library_output():
         printer.handle(record)
     err = capsys.readouterr().err
     check(err, lines=1)

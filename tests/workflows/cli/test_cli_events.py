@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+import time
 
 import pytest
 from scene_pairs import make_pair
 
-from workflows.cli.events import PAUSE, progress_events
+from workflows.cli.terminal import Terminal
 
 HOSTILE = 'a\x1b[2J\u202e{"event": "done"}\n.tif'
 
@@ -50,35 +52,22 @@ def test_a_warning_is_an_event(tmp_path, rscc_command):
     assert told[0]["message"].startswith(f"{pair.before}: 10 m per pixel is coarser")
 
 
-def test_an_explanation_has_events(pair, rscc_command, tmp_path):
-    words = ("explain", pair.before, pair.after, "-o", tmp_path / "p.png", "--progress", "json")
-    code, _, err = rscc_command(*words)
-    assert code == 0 and events(err)[-1]["output"] == str(tmp_path / "p.png")
-
-
 def test_an_error_is_one_event_that_forges_no_other(rscc_command, tmp_path):
     code, out, err = rscc_command("caption", tmp_path / HOSTILE, tmp_path / "b.tif", "--progress", "json")
     (event,) = events(err)
     assert (code, out) == (2, "")
     assert event["event"] == "error" and event["exit_code"] == 2
     assert err.isascii() and "\x1b" not in err and "a" in event["message"]
-
-
-def test_errors_of_options_are_events_too(pair, rscc_command):
-    code, _, err = rscc_command("caption", pair.before, pair.after, "--beams", "0", "--progress", "json")
+    code, _, err = rscc_command("caption", "a.tif", "b.tif", "--gsd", "0", "--progress", "json")
     assert code == 2 and events(err)[0]["event"] == "error"
 
 
-def test_progress_is_told_when_it_is_new(capfd):
-    now = [0.0]
-    update = progress_events(lambda: now[0])
-    update("tiles", 0, 9)
-    update("tiles", 1, 9)  # too soon
-    now[0] += PAUSE
-    update("tiles", 2, 9)
-    now[0] += PAUSE
-    update("tiles", 2, 9)  # nothing new
-    update("captions", 0, 3)
-    update("tiles", 9, 9)
-    told = [(event["stage"], event["done"]) for event in events(capfd.readouterr().err)]
-    assert told == [("tiles", 0), ("tiles", 2), ("captions", 0), ("tiles", 9)]
+def test_a_bar_is_drawn_on_a_terminal_only(monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm")
+    with Terminal().progress() as update:
+        assert update is None
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Terminal().progress() as update:
+        update("tiles", 1, 2)
+        time.sleep(0.2)  # it is drawn ten times a second
+    assert "tiles" in capsys.readouterr().err

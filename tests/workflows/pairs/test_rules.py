@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from shapely.geometry import MultiPolygon, box
 
-import workflows.pairs.options
 from workflows.errors import DateInvalid, OptionInvalid
-from workflows.pairs.catalog import Scene, choose, named_rows
+from workflows.pairs.catalog import Scene, choose
 from workflows.pairs.options import CatalogOptions, within
-from workflows.pairs.rules import common_ground, pair_up
+from workflows.pairs.rules import pair_up
 
 
 def scene(name, date, ground=(0, 0, 1, 1), site="s", cloud=None):
@@ -22,10 +19,6 @@ def scene(name, date, ground=(0, 0, 1, 1), site="s", cloud=None):
 def pairs_of(scenes, rule="consecutive", **options):
     drafts, skipped = pair_up(scenes, CatalogOptions(pair=rule, **options))
     return [draft.before + draft.after for draft in drafts], skipped
-
-
-def sites(scenes):
-    return [draft.row.site for draft in pair_up(scenes, CatalogOptions(), label_places=True)[0]]
 
 
 SERIES = [
@@ -47,21 +40,6 @@ def test_the_rules(rule, expected, kinds):
     assert pairs == expected
     assert [left.kind for left in skipped] == kinds
     assert all(left.line is None for left in skipped)
-
-
-def test_rows_say_what_is_known_of_the_scenes():
-    scenes = [scene("x", "2020", cloud=3.0), scene("y", "2021", (0.25, 0, 2, 1))]
-    (row,) = named_rows(pair_up(scenes, CatalogOptions())[0])
-    assert (row.pair, row.before, row.after, row.site) == ("s_2020_2021", "/in/x", "/in/y", "s")
-    assert (row.date_before, row.date_after, row.cloud_before, row.cloud_after) == ("2020", "2021", 3.0, None)
-    assert row.footprint.equals(box(0.25, 0, 1, 1))
-
-
-def test_sites_are_kept_apart():
-    scenes = [scene("a", "2015", site="s"), scene("b", "2016", site="t"), scene("c", "2017", site="t")]
-    pairs, (alone,) = pairs_of(scenes)
-    assert pairs == ["bc"]
-    assert alone.line == "a: left out, no other date shows 50 percent of its ground"
 
 
 def test_scenes_that_share_too_little_ground_are_no_pair():
@@ -137,35 +115,6 @@ def test_yearly_takes_clear_scenes_of_one_season():
     assert pairs_of([scene("a", "2015"), scene("b", "2016-07"), scene("c", "2016-08")], "yearly")[0] == ["ab"]
 
 
-def test_places_of_one_site_are_labelled_only_where_there_are_several():
-    scenes = [scene(f"{n}{year}", str(year), (n, -1, n + 0.5, 0)) for n in (10, 20) for year in (2015, 2016)]
-    assert sites(scenes) == ["s_0.500S10.250E", "s_0.500S20.250E"]
-    assert sites(scenes[:2]) == ["s"]
-
-
-def test_scenes_across_the_antimeridian_are_one_place():
-    cut = MultiPolygon([box(179.5, 0, 180, 1), box(-180, 0, -179, 1)])
-    scenes = [scene("a", "2015", cut), scene("b", "2016", cut), scene("c", "2015"), scene("d", "2016")]
-    assert sites(scenes) == ["s_0.500N179.500W", "s_0.500N0.500E"]
-    assert pair_up(scenes, CatalogOptions())[0][0].row.footprint.equals(cut)
-
-
-def test_common_ground_is_of_polygons_only():
-    assert common_ground(box(0, 0, 1, 1), box(1, 0, 2, 1)) is None
-    assert common_ground(box(0, 0, 1, 1), box(2, 0, 3, 1)) is None
-    ground = common_ground(box(0, 0, 1, 1 / 3), box(0.5, 0, 2, 1))
-    assert ground.exterior.is_ccw and ground.bounds == (0.5, 0, 1, 0.333333)
-
-
-def test_the_names_do_not_depend_on_the_order_of_the_scenes():
-    scenes = [
-        scene(f"t{n}_{year}.tif", str(year), (n, 0, n + 1, 1)) for n in range(3) for year in (2015, 2016)
-    ]
-    one, other = (named_rows(pair_up(order, CatalogOptions())[0]) for order in (scenes, scenes[::-1]))
-    assert one == other
-    assert [row.pair for row in one] == [f"s_t{n}_2015_t{n}_2016" for n in range(3)]
-
-
 @pytest.mark.parametrize(
     ("date", "first", "last", "expected"),
     [
@@ -194,32 +143,23 @@ def test_scenes_are_chosen_by_date_and_clouds():
     chosen, skipped, warnings = choose(scenes, options)
     assert [one.name for one in chosen] == ["clear", "unknown"]
     assert [left.kind for left in skipped] == ["outside the dates"] * 2 + ["more than 20 percent of clouds"]
-    assert warnings == ["nothing says how cloudy 1 of the 2 scenes are; they were taken all the same"]
+    assert len(warnings) == 1 and warnings[0].startswith("1 of the 2 ")
     assert choose(scenes, CatalogOptions()) == (scenes, [], [])
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
+    "values",
     [
-        ({"pair": "random"}, "pair is 'random'; it must be consecutive or first-last or all or yearly"),
-        ({"max_cloud": 101}, "max-cloud is 101; it must be percent, 0 to 100"),
-        ({"min_overlap": -1}, "min-overlap is -1; it must be percent, 0 to 100"),
-        ({"min_overlap": float("nan")}, "min-overlap is nan; it must be percent, 0 to 100"),
-        ({"first_date": "2020", "last_date": "2019-12"}, "there is no day from 2020 to 2019-12"),
-        ({"match": "("}, "match is '(', which is no pattern"),
-        ({"match": "tile"}, "put what is the same in both names into a group"),
+        {"pair": "random"},
+        {"max_cloud": 101},
+        {"min_overlap": -1},
+        {"min_overlap": float("nan")},
+        {"first_date": "2020", "last_date": "2019-12"},
+        {"match": "("},
+        {"match": "tile"},
+        {"first_date": "31.8.2019"},
     ],
-)  # fmt: skip
-def test_wrong_options_are_refused(values, message):
-    with pytest.raises(OptionInvalid) as caught:
+)
+def test_wrong_options_are_refused(values):
+    with pytest.raises((OptionInvalid, DateInvalid)):
         CatalogOptions(**values)
-    assert message in str(caught.value)
-
-
-def test_wrong_dates_are_refused():
-    with pytest.raises(DateInvalid, match=r"31\.8\.2019"):
-        CatalogOptions(first_date="31.8.2019")
-
-
-def test_the_examples_in_the_words_are_right():
-    assert doctest.testmod(workflows.pairs.options).failed == 0

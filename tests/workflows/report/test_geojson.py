@@ -6,7 +6,7 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shapely.geometry import LinearRing, MultiPolygon, Polygon, box
+from shapely.geometry import LinearRing, Polygon, box
 
 from workflows.report.geojson import collection_bbox, geometry_member, rounded
 
@@ -14,7 +14,7 @@ from workflows.report.geojson import collection_bbox, geometry_member, rounded
 tiny = st.floats(-3e-6, 3e-6, allow_nan=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(tiny, tiny), min_size=4, max_size=12))
 def test_rounded_rings_are_valid_and_keep_the_right_hand_rule(points):
     hull = shapely.make_valid(Polygon([(12 + x, 47 + y) for x, y in points]))
@@ -31,20 +31,6 @@ def test_rounded_rings_are_valid_and_keep_the_right_hand_rule(points):
             assert again == geometry_member(rounded(shapely.from_geojson(json.dumps(again))))
             for x, y in polygon.exterior.coords:
                 assert round(x, 7) == x and round(y, 7) == y
-
-
-def test_holes_stay_and_what_is_smaller_than_the_rounding_is_empty():
-    member = geometry_member(rounded(Polygon(box(0, 0, 3, 3).exterior, [box(1, 1, 2, 2).exterior])))
-    assert (member["type"], len(member["coordinates"])) == ("Polygon", 2)
-    assert rounded(box(0, 0, 1e-9, 1e-9)).is_empty
-
-
-def test_a_neck_thinner_than_the_rounding_splits_the_polygon():
-    neck = shapely.union_all([box(0, 0, 1, 1), box(1, 0.5, 2, 0.5 + 1e-9), box(2, 0, 3, 1)])
-    result = rounded(neck)
-    assert isinstance(result, MultiPolygon)
-    assert result.is_valid
-    assert geometry_member(result)["type"] == "MultiPolygon"
 
 
 @pytest.mark.parametrize(

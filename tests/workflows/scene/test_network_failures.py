@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from captioned import captioned
-from fakes import BrightnessCaptioner
-from saved_models import saved
+from captioners import BrightnessCaptioner, captioned
+from saved_models import saved, tiny_facts
 from scene_pairs import make_pair
-from tiny_facts import tiny_facts
 from tiny_models import overflowing, tiny_model
 
 from rscc.captioner import Captioner

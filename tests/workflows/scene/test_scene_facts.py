@@ -1,26 +1,32 @@
 """The words of a scene's changes state what the map and the fact heads measure."""
 
-import numpy as np
+from contextlib import contextmanager
+
 import pytest
-from captioned import captioned
-from fact_captioner import CELL, FactCaptioner
-from lone_captioners import ROAD_BRIGHTNESS, RoadCaptioner
+from captioners import CELL, FactCaptioner, captioned
 from scene_pairs import make_pair
-from scipy import ndimage
 from shapely.geometry import MultiPolygon, box
 
-from rscc.inference.fact_heads import ANSWERS
-from rscc.inference.roads import NEW
-from tiling import TileGrid, Window
+from rscc.facts.answers import ANSWERS
+from rscc.facts.road_head import NEW
+from tiling import Window
 from workflows import SceneOptions
-from workflows.scene.captions import Neighbours
-from workflows.scene.crops import SURROUNDINGS, burnt
-from workflows.scene.facts import ROAD_REACH, fact_answers, regions_of, roads_near, views_of
-from workflows.scene.run import SceneRun
+from workflows.scene.evidence import ROAD_REACH, evidence_of
+from workflows.scene.opening import open_pair
+from workflows.scene.run import detected
 
 # Row, column, height, width, brightness after: two in the north-west, one in the south-east.
 PLACES = [(20, 20, 20, 24, 220), (50, 20, 20, 24, 220), (260, 380, 20, 24, 220)]
 ROAD = ANSWERS.index("around road")
+
+
+@contextmanager
+def maps_of_pair(pair, model):
+    with (
+        open_pair(pair.before, pair.after, model.card, SceneOptions()) as opened,
+        detected(opened, model) as (maps, _, _),
+    ):
+        yield maps, opened
 
 
 @pytest.fixture
@@ -31,8 +37,8 @@ def pair(tmp_path):
 def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(pair):
     two, one = captioned(pair, FactCaptioner()).changes
     assert (two.count, two.place, one.count, one.place) == (2, "north-west", 1, "south-east")
-    assert two.caption.startswith("two houses and a road are built") and "in the north-west" in two.caption
-    assert one.caption.startswith("a house and a road are built") and "in the south-east" in one.caption
+    assert two.caption.startswith("Two houses and a road were built") and "in the north-west" in two.caption
+    assert one.caption.startswith("A house and a road were built") and "in the south-east" in one.caption
     assert {change.direction for change in (two, one)} == {"appeared"}
     assert set(two.came) == {"building", "road"} and two.caption_confident
 
@@ -50,8 +56,8 @@ def test_a_number_that_is_not_sure_is_a_range(tmp_path):
     faint = [*PLACES[:1], (50, 20, 20, 24, 185), *PLACES[2:]]
     two, one = captioned(make_pair(tmp_path, faint, size=(300, 420)), FactCaptioner()).changes
     assert (two.count, two.count_sure, one.count, one.count_sure) == (2, 1, 1, 1)
-    assert two.caption.startswith("one or two houses and a road are built")
-    assert all("one or two houses" in sentence for sentence in two.alternatives)
+    assert two.caption.startswith("One or two houses and a road were built")
+    assert all("one or two houses" in sentence.lower() for sentence in two.alternatives)
 
 
 class Grounds(FactCaptioner):
@@ -86,17 +92,17 @@ def test_the_ground_of_the_outlines_tells_what_covered_it(tmp_path, column, tree
     # 10 columns in the second of the positions, which have 16 pixels, 18 in the third and the fourth.
     made = make_pair(tmp_path, [(20, 22, 20, 28, 220)], size=(300, 420))
     (change,) = captioned(made, Grounds(column, trees)).changes
-    assert change.caption == caption.format("a house and a road are built")
+    assert change.caption == caption.format("A house and a road were built")
     assert list(change.before_cover) == covers
 
 
 @pytest.mark.parametrize(
     ("roads", "words"),
     [
-        ((-5.0, 5.0), "a house and a road are built"),
-        ((5.0, 5.0), "a house is built beside the road"),
-        ((-5.0, -5.0), "a house is built"),
-        ((5.0, -5.0), "a house is built"),
+        ((-5.0, 5.0), "A house and a road were built"),
+        ((5.0, 5.0), "A house was built beside the road"),
+        ((-5.0, -5.0), "A house was built"),
+        ((5.0, -5.0), "A house was built"),
     ],
 )
 def test_a_road_is_stated_where_one_is_found(pair, roads, words):
@@ -115,14 +121,14 @@ def test_roads_are_looked_for_near_a_change_alone(pair):
             return found, logits
 
     captioner = Banded(roads=(-5.0, 5.0), tile_size=256)
-    with SceneRun.open(pair.before, pair.after, captioner, SceneOptions()) as run:
-        (tile,) = [each.window for each in run.grid][:1]
+    with maps_of_pair(pair, captioner) as (maps, opened):
+        (tile,) = [each.window for each in opened.grid][:1]
         middle = tile.col_off + tile.width // 2
-        near, far = (
+        outlines = [
             MultiPolygon([box(right - 20, 20, right, 40)])
             for right in (middle - ROAD_REACH / 2, middle - 2 * ROAD_REACH)
-        )
-        found = roads_near(run, [near, far])
+        ]
+        found = [one.roads for one in evidence_of(outlines, maps, [0, 1], with_roads=True)]
     assert [one.standing > 0.9 for one in found] == [True, False]
     assert found[1].new < NEW
 
@@ -142,81 +148,52 @@ def test_words_cost_no_tile_that_the_search_has_not_seen(pair):
 
 def test_a_change_without_a_sure_object_has_a_lower_score(pair, monkeypatch):
     sure = captioned(pair, FactCaptioner()).changes
-    monkeypatch.setattr("workflows.scene.events.SURE", 2.0)
-    monkeypatch.setattr("workflows.scene.events.Event.probability", property(lambda event: 0.8))
+    monkeypatch.setattr("workflows.scene.found.SURE", 2.0)
+    monkeypatch.setattr("workflows.scene.found.FoundChange.probability", property(lambda event: 0.8))
     doubtful = captioned(pair, FactCaptioner()).changes
     assert {one.count_sure for one in doubtful} == {0} and all(one.count_sure for one in sure)
     for one, other in zip(sure, doubtful, strict=True):
         assert other.score == pytest.approx(0.8 * one.score, abs=1e-3) and one.score > 0.1
 
 
-def test_tiles_that_were_finished_without_facts_are_asked_anew(pair, tmp_path):
-    first, second, third = (
-        captioned(pair, FactCaptioner(), tile_cache=tmp_path / "cache", ground=ground).run["resumed_tiles"]
-        for ground in (False, True, True)
-    )
-    assert first == second == 0 < third
-
-
-@pytest.mark.parametrize("kind", [FactCaptioner, RoadCaptioner])
-def test_finished_tiles_keep_their_facts_and_roads(tmp_path, kind):
-    class Stopped(Exception):
-        pass
-
-    class Stopping(kind):
-        def survey(self, before, after):
-            if self.surveyed > 20:
-                raise Stopped
-            return super().survey(before, after)
-
-    pair = make_pair(tmp_path, [*PLACES, (150, 48, 16, 320, ROAD_BRIGHTNESS)], size=(300, 420))
-    options = {"tile_cache": tmp_path / "cache", "batch_size": 4}
-    with pytest.raises(Stopped):
-        captioned(pair, Stopping(), **options)
-    resumed, whole = kind(), kind()
-    report, expected = captioned(pair, resumed, **options), captioned(pair, whole, batch_size=4)
-    assert report.changes == expected.changes
-    assert any(change.outline_of == "road" for change in report.changes) == (kind is RoadCaptioner)
-    assert {change.arrangement for change in report.changes if change.outline_of == "road"} <= {None}
-    assert 0 < report.run["resumed_tiles"] == whole.surveyed - resumed.surveyed
-
-
-def test_what_is_asked_about_is_the_change_and_its_surroundings_without_other_changes():
-    own, other = box(100, 40, 120, 52), box(110, 60, 124, 74)
-    neighbours = Neighbours([MultiPolygon([own]), MultiPolygon([other])])
-    window = Window(64, 0, 96, 96)
-    away = ndimage.distance_transform_edt(~burnt([own], window))
-    expected = (away <= SURROUNDINGS) & ~burnt([other], window), away == 0
-    np.testing.assert_array_equal(regions_of(neighbours, 0, window), expected)
-    assert not regions_of(neighbours, 0, Window(500, 500, 32, 32)).any()
-
-
-@pytest.mark.parametrize(
-    "outline", [box(100, 40, 120, 52), box(5, 5, 295, 215), box(0, 60, 9, 61), box(55, 3, 200, 8)]
-)
-def test_every_pixel_around_a_change_is_answered_for_by_one_tile_that_sees_it(outline):
-    grid = TileGrid(300, 220, tile=64, overlap=16, anchor=(7, 3))
-    tiles = {tile.window for tile in grid}
-    answered = np.zeros((220, 300), int)
-    views = list(views_of(grid, MultiPolygon([outline])))
-    for tile, part in views:
-        assert tile in tiles and part.intersection(tile) == part
-        answered[part.slices(Window(0, 0, 300, 220))] += 1
-    left, top, right, bottom = outline.buffer(SURROUNDINGS, join_style="mitre").bounds
-    expected = np.zeros_like(answered)
-    expected[max(0, int(top)) : int(bottom), max(0, int(left)) : int(right)] = 1
-    np.testing.assert_array_equal(answered, expected)
-    small = max(right - left, bottom - top) <= 48
-    assert (len(views) == 1) == small
-
-
 def test_a_region_has_the_mean_that_leans_to_the_largest_of_its_positions(pair):
     # As large as no tile, on ground of the brightness that the pair has.
     outline = MultiPolygon([box(150, 100, 330, 240)])
-    captioner = FactCaptioner()
-    with SceneRun.open(pair.before, pair.after, captioner, SceneOptions()) as run:
-        ((logits, _),) = fact_answers(run, [outline], [])
-        after = run.pair.read(Window(96, 48, 288, 240))[1]
-    assert captioner.surveyed > 1
+    with maps_of_pair(pair, FactCaptioner()) as (maps, opened):
+        (found,) = evidence_of([outline], maps, [0])
+        after = opened.pair.read(Window(96, 48, 288, 240))[1]
     cells = after.mean(0).reshape(15, CELL, 18, CELL).mean((1, 3)) / 100
-    assert cells.min() < logits[ROAD] < cells.max() and logits[ROAD] == pytest.approx(1.01, abs=0.01)
+    assert cells.min() < found.logits[ROAD] < cells.max()
+    assert found.logits[ROAD] == pytest.approx(1.01, abs=0.01)
+
+
+def test_other_changes_are_no_surroundings(pair):
+    own, other = (MultiPolygon([box(*edges)]) for edges in ((20, 20, 44, 40), (20, 50, 44, 70)))
+    with maps_of_pair(pair, FactCaptioner()) as (maps, _):
+        alone, beside = (next(evidence_of(some, maps, [0])) for some in ([own], [own, other]))
+    assert beside.logits[ROAD] < alone.logits[ROAD]
+    assert beside.covers == alone.covers
+
+
+class Hall(FactCaptioner):
+    """A building came at the positions within the first ``side`` rows and columns, whatever is outlined."""
+
+    def __init__(self, side):
+        super().__init__(tile_size=512)
+        self.side = side
+
+    def survey(self, before, after):
+        found, logits = super().survey(before, after)
+        logits[:, ANSWERS.index("came building"), : self.side, : self.side] = 3.0
+        return found, logits
+
+
+@pytest.mark.parametrize(
+    ("side", "count", "noun"),
+    [(3, 2, "Two houses"), (5, 1, "A building"), (8, 1, "A large building")],
+)
+def test_fragments_of_one_roof_are_one_building_of_its_size(tmp_path, side, count, noun):
+    fragments = make_pair(tmp_path, [(20, 20, 16, 20, 240), (20, 44, 16, 20, 240)], size=(300, 420))
+    (change,) = captioned(fragments, Hall(side)).changes
+    assert (change.count, change.count_sure) == (count, count)
+    assert change.caption.startswith(noun)

@@ -1,0 +1,188 @@
+"""Familiarity, error rate and score of reports by data set, on pairs with change masks.
+
+Each pair becomes two GeoTIFFs, is captioned as users do it, and every change is compared with the mask: it is
+right where at least 40 percent of it changed. That is the place, not the words; read those by eye. Pairs and
+maps are kept in ``--work``, so that a second run needs no network.
+
+    python benchmarks/familiarity.py --data DATA --work runs/familiarity --sets levir_val fotbcd dsifn_cd cdd
+
+DATA holds ``change_masks`` (index.csv, A, B, label), ``levir_cc``, ``damage`` and ``change_masks_10m``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+import rasterio
+import shapely
+from affine import Affine
+from PIL import Image
+from rasterio.features import rasterize
+
+from rscc.captioner import Captioner
+from rscc.data.benchmarks.levir_cc import LevirCC
+from tiling import transformer
+from workflows.options import SceneOptions
+from workflows.report.report import Report
+from workflows.scene.run import caption_scene
+
+CRS = "EPSG:32631"
+RIGHT = 0.4
+BINS = 5
+# Pairs of each set, metres per pixel where the index has none, and side of a crop where most changed.
+SETS = {
+    "levir_val": (60, 0.5, 0),
+    "fotbcd": (20, 0.2, 0),
+    "dsifn_cd": (48, 0.5, 0),
+    "cdd": (48, 0.5, 0),
+    "clcd": (24, 1.0, 0),
+    "sztaki": (9, 1.5, 256),
+    "damage": (16, 0.5, 256),
+    "oscd": (11, 10.0, 0),
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two dates (H, W, 3) uint8, changed pixels (H, W) bool, metres per pixel."""
+
+    name: str
+    before: np.ndarray
+    after: np.ndarray
+    changed: np.ndarray
+    gsd: float
+
+
+def pairs_of(data: Path, name: str) -> Iterator[Pair]:
+    """Yield the pairs of a set: seven of ten changed, the same ones in every run."""
+    count, gsd, crop = SETS[name]
+    if name == "levir_val":
+        records = [one for one in LevirCC(data / "levir_cc", "val").records if one.mask is not None]
+        np.random.default_rng(0).shuffle(records)
+        for record in records[:count]:
+            yield Pair(record.id, *map(_image, (record.before, record.after)), _mask(record.mask, 0), gsd)
+        return
+    folder = data / {"damage": "damage", "oscd": "change_masks_10m"}.get(name, "change_masks")
+    rows = [row for row in csv.DictReader((folder / "index.csv").open()) if row.get("dataset", name) == name]
+    np.random.default_rng(0).shuffle(rows)
+    is_changed = [float(row.get("changed_fraction") or 1) > 0.01 for row in rows]
+    changed = list(compress(rows, is_changed))[: count if len(rows) <= count else round(0.7 * count)]
+    others = [row for row, is_it in zip(rows, is_changed, strict=True) if not is_it]
+    for row in [*changed, *others[: count - len(changed)]]:
+        stem = Path(row["file"]).stem
+        before, after = (_image(next((folder / date).glob(f"{stem}.*"))) for date in "AB")
+        mask = _mask(next((folder / "label").glob(f"{stem}.*")), 1 if name == "damage" else 0)
+        pair = Pair(stem, before, after, mask, float(row["gsd_m"] or gsd))
+        yield _most_changed(pair, crop) if 0 < crop < len(mask) else pair
+
+
+def _image(path: Path) -> np.ndarray:
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def _mask(path: Path, above: int) -> np.ndarray:
+    return np.asarray(Image.open(path).convert("L")) > above
+
+
+def _most_changed(pair: Pair, side: int) -> Pair:
+    height, width = pair.changed.shape
+    starts = [
+        (r, c) for r in range(0, height - side + 1, side // 2) for c in range(0, width - side + 1, side // 2)
+    ]
+    row, col = max(starts, key=lambda at: pair.changed[at[0] : at[0] + side, at[1] : at[1] + side].sum())
+    part = slice(row, row + side), slice(col, col + side)
+    return Pair(pair.name, pair.before[part], pair.after[part], pair.changed[part], pair.gsd)
+
+
+def captioned(pair: Pair, folder: Path, captioner: Captioner) -> tuple[Report, Affine]:
+    """Caption a pair in a folder of its own."""
+    transform = Affine(pair.gsd, 0, 500_000, 0, -pair.gsd, 5_400_000)
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [folder / "a.tif", folder / "b.tif"]
+    for name, image in zip(names, (pair.before, pair.after), strict=True):
+        if not name.exists():
+            size = dict(zip(("height", "width", "count"), image.shape, strict=True))
+            with rasterio.open(name, "w", dtype="uint8", crs=CRS, transform=transform, **size) as file:
+                file.write(image.transpose(2, 0, 1))
+    options = SceneOptions(force=True, keep_maps=folder / "maps")
+    return caption_scene(*map(str, names), captioner, options), transform
+
+
+def judged(report: Report, pair: Pair, transform: Affine) -> list[tuple[float, bool]]:
+    """Return score and whether it is right of every change that has words."""
+    projected = transformer("EPSG:4326", CRS)
+    found = []
+    for change in report.changes:
+        outline = shapely.transform(
+            change.geometry, lambda xy: np.column_stack(projected.transform(*xy.T)), include_z=False
+        )
+        shape = pair.changed.shape
+        inside = rasterize([outline], out_shape=shape, transform=transform, all_touched=True).astype(bool)
+        if change.caption_confident and inside.any():
+            found.append((change.score, bool(pair.changed[inside].mean() >= RIGHT)))
+    return found
+
+
+def calibration_error(scores: np.ndarray, right: np.ndarray) -> float:
+    """Return the expected calibration error over equal bins."""
+    bins = np.minimum((scores * BINS).astype(int), BINS - 1)
+    gaps = [
+        (bins == one).mean() * abs(scores[bins == one].mean() - right[bins == one].mean())
+        for one in set(bins)
+    ]
+    return float(sum(gaps))
+
+
+def error_by_chance(scores: np.ndarray) -> float:
+    """Return the mean calibration error that exactly calibrated scores of this number show."""
+    rng = np.random.default_rng(0)
+    return float(np.mean([calibration_error(scores, rng.random(len(scores)) < scores) for _ in range(300)]))
+
+
+def main() -> None:
+    """Print a row for each set."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--model", default="rscc-base")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--words", action="store_true", help="print every sentence, to be read by eye")
+    args = parser.parse_args()
+    captioner = Captioner.load(args.model)
+    print(
+        "| set | pairs | familiarity | unfamiliar | changes | right place | mean score | calibration error | "
+        "by chance |"
+    )
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for name in args.sets:
+        measures, found = [], []
+        for pair in pairs_of(args.data, name):
+            report, transform = captioned(pair, args.work / name / pair.name, captioner)
+            measures.append(report.run["familiarity"])
+            found += judged(report, pair, transform)
+            for change in report.changes if args.words else ():
+                print(f"{pair.name} {change.id} {change.score:.2f} {change.familiarity:.2f} {change.caption}")
+        known = np.array([one for one in measures if one is not None])
+        scores, right = (
+            (np.array(values, float) for values in zip(*found, strict=True)) if found else ([], [])
+        )
+        row = (
+            f"| {name} | {len(measures)} | {known.mean():.2f} | {(known < 0.5).mean():.0%} | {len(scores)} |"
+        )
+        if len(scores):
+            error = calibration_error(scores, right)
+            chance = error_by_chance(scores)
+            row += f" {right.mean():.2f} | {scores.mean():.2f} | {error:.2f} | {chance:.2f} |"
+        print(row, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""Captioned pairs as data sets of TorchGeo, with one dict a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from torch import Tensor
+from torchgeo.datasets import NonGeoDataset
+
+from rscc.data.benchmarks import clevr, dubai_cc, image_editing_request, levir_cc, spot_the_diff
+from rscc.data.benchmarks.annotations import PairDataset
+from rscc.data.pairs import PairSample, read_pair, resize_sample, truly_changed
+
+Sample = dict[str, Any]
+UNKNOWN = 255
+"""Value of a mask where it is not known whether a pixel changed; give it to a task as ``ignore_index``."""
+
+
+class CaptionedPairs(NonGeoDataset):
+    """The pairs of one split of a benchmark.
+
+    A sample has ``image``, (2, 3, H, W) float32 in 0..255, the date before first; ``mask``, (1, H, W) int64:
+    1 where changed, :data:`UNKNOWN` everywhere in a changed pair without a mask; ``caption``, all its
+    references, a list of str; ``changed``, () float32 in {0, 1}; and ``id``, a str.
+
+    Attributes:
+        reader: of the benchmark.
+        records: files and labels of the pairs.
+    """
+
+    reader: ClassVar[type[PairDataset]]
+
+    def __init__(
+        self,
+        root: str | Path = "data",
+        split: str = "train",
+        transforms: Callable[[Sample], Sample] | None = None,
+        size: int | None = None,
+    ) -> None:
+        """Read the annotations, no images.
+
+        Args:
+            root: folder of the data set in its official layout.
+            split: ``train``, ``val`` or ``test``.
+            transforms: changes a sample.
+            size: side that pairs are resized to; None keeps them, and pairs of a batch must have one size.
+
+        Raises:
+            DatasetLayoutInvalid: see :class:`~rscc.data.benchmarks.annotations.PairDataset`.
+        """
+        self.root, self.split, self.transforms, self.size = Path(root), split, transforms, size
+        self.records = self.reader(root, split).records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> Sample:
+        pair = read_pair(self.records[index])
+        sample = sample_of(
+            pair if self.size is None else resize_sample(pair, self.size), truly_changed(self.records[index])
+        )
+        return sample if self.transforms is None else self.transforms(sample)
+
+    def plot(
+        self, sample: Mapping[str, Any], show_titles: bool = True, suptitle: str | None = None
+    ) -> Figure:
+        """Draw both dates, the mask, and ``prediction`` where the sample has one, over its first caption."""
+        before, after = (date.permute(1, 2, 0).clamp(0, 255).byte() for date in sample["image"])
+        panels = {"Before": before, "After": after, "Mask": sample["mask"].squeeze(0)}
+        if "prediction" in sample:
+            panels["Prediction"] = sample["prediction"].squeeze(0)
+        figure, axes = pyplot.subplots(1, len(panels), figsize=(4 * len(panels), 4.5), squeeze=False)
+        for axis, (title, panel) in zip(axes[0], panels.items(), strict=True):
+            axis.imshow(panel, cmap="gray", vmin=0, vmax=1)
+            axis.axis("off")
+            if show_titles:
+                axis.set_title(title)
+        figure.suptitle(suptitle or next(iter(sample["caption"]), ""))
+        return figure
+
+
+def sample_of(pair: PairSample, changed: bool) -> Sample:
+    """Return a pair as a sample, see :class:`CaptionedPairs`."""
+    mask = pair.mask
+    if mask is None:
+        mask = np.full(pair.before.shape[1:], UNKNOWN if changed else 0)
+    return {
+        "image": torch.from_numpy(np.stack([pair.before, pair.after])).float(),
+        "mask": torch.from_numpy(mask.astype(np.int64))[None],
+        "caption": list(pair.captions),
+        "changed": torch.tensor(float(changed)),
+        "id": pair.id,
+    }
+
+
+def collate_pairs(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return a batch: tensors are stacked, the captions of each pair stay a list of their own."""
+    columns = {name: [sample[name] for sample in samples] for name in samples[0]}
+    return {
+        name: torch.stack(values) if isinstance(values[0], Tensor) else values
+        for name, values in columns.items()
+    }
+
+
+class LEVIRCC(CaptionedPairs):
+    """LEVIR-CC and LEVIR-MCI."""
+
+    reader = levir_cc.LevirCC
+
+
+class LEVIRCDC(CaptionedPairs):
+    """LEVIR-CDC."""
+
+    reader = levir_cc.LevirCDC
+
+
+class WHUCDC(CaptionedPairs):
+    """WHU-CDC."""
+
+    reader = levir_cc.WhuCDC
+
+
+class SECONDCC(CaptionedPairs):
+    """SECOND-CC."""
+
+    reader = levir_cc.SecondCC
+
+
+class ForestChange(CaptionedPairs):
+    """Forest-Change."""
+
+    reader = levir_cc.ForestChange
+
+
+class DubaiCC(CaptionedPairs):
+    """Dubai-CC."""
+
+    reader = dubai_cc.DubaiCC
+
+
+class CLEVRChange(CaptionedPairs):
+    """CLEVR-Change."""
+
+    reader = clevr.ClevrChange
+
+
+class CLEVRDC(CaptionedPairs):
+    """CLEVR-DC."""
+
+    reader = clevr.ClevrDC
+
+
+class SpotTheDiff(CaptionedPairs):
+    """Spot-the-Diff, one sentence a reference."""
+
+    reader = spot_the_diff.SpotTheDiff
+
+
+class ImageEditingRequest(CaptionedPairs):
+    """Image Editing Request."""
+
+    reader = image_editing_request.ImageEditingRequest

@@ -1,1 +1,0 @@
-"""What a finished model's numbers mean: calibration, where the words look, finer outlines."""

@@ -1,0 +1,133 @@
+"""The card of a trained model: all that a report, a command or a user must know of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from rscc.config import MOST_TILE, SENTENCES, check_support
+from rscc.detector_card import DetectorCard
+from rscc.errors import DetectorInvalid
+from rscc.facts.calibration import Calibration
+from rscc.settings import check, check_choice
+
+# Sources of polygons, by the ``localiser`` of a card.
+LOCALISATIONS = {
+    "change_head": "change head trained on change masks",
+    "attention": "attention of the caption's words (the decoder's cross-attention), not trained on masks",
+    "difference": "difference of both dates, thresholded and clustered (DAVIR, Eq. 2), not trained on masks",
+}
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """Describes a trained model.
+
+    Attributes:
+        name, version: of the model.
+        description: one line.
+        paper: key of the paper whose model it is.
+        weights_sha256: of ``model.safetensors``.
+        facts_sha256: of the fact heads; empty without them.
+        familiarity_sha256: of the measure of familiar ground; empty without one.
+        gsd: metres per pixel that scenes are resampled to.
+        gsd_range: finest and coarsest native metres per pixel it is meant for.
+        tile_size: side of its input in pixels.
+        threshold: change probability from which a pixel is changed, chosen on the validation split.
+        changed_threshold: P(anything changed) from which a tile is changed; 0 where it was not learnt.
+        localisation: source of the polygons, in words.
+        licence: of the weights, with the conditions of the training data.
+        data: training and validation data.
+        trained: command, machine and time.
+        limits: known limits, one sentence each.
+        scores: validation scores by name.
+        localiser: source of the polygons, a key of :data:`LOCALISATIONS`.
+        parts: prefixes of the weights in a folder that holds a part of a model, from which training can
+            start; empty for a whole model.
+        calibration: maps P(changed) and caption scores to probabilities; None: they are used unchanged.
+        support: see :class:`~rscc.config.CardConfig`.
+        kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
+        cost: time and energy that it takes.
+        sentences: source of the sentences without fact heads, a key of :data:`rscc.config.SENTENCES`.
+        search_size: side in pixels of the tiles used for change maps of scenes; 0 is ``tile_size``. Larger
+            tiles overlap less.
+        position_size: side in pixels of a position of its features; sides of tiles are multiples of it.
+        ranges: sizes of the activations of trunk and change head, for 8-bit integers, see
+            :func:`rscc.models.int8_trunk.activation_ranges`; empty where they were not measured.
+        detector: the network of another project that finds the changed pixels; None: the change head does.
+    """
+
+    name: str
+    version: str
+    description: str
+    paper: str
+    weights_sha256: str
+    gsd: float
+    gsd_range: tuple[float, ...]
+    tile_size: int
+    threshold: float
+    changed_threshold: float
+    localisation: str
+    licence: str
+    data: str
+    trained: str
+    limits: tuple[str, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
+    localiser: str = "change_head"
+    parts: tuple[str, ...] = ()
+    calibration: Calibration | None = None
+    support: int = 0
+    kinds: dict[str, dict[str, float]] = field(default_factory=dict)
+    cost: str = ""
+    facts_sha256: str = ""
+    familiarity_sha256: str = ""
+    sentences: str = "decoder"
+    search_size: int = 0
+    position_size: int = 16
+    ranges: dict[str, float] = field(default_factory=dict)
+    detector: DetectorCard | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("card.localiser", self.localiser, LOCALISATIONS)
+        check_choice("card.sentences", self.sentences, SENTENCES)
+        check_support(self.support)
+        self._check_sizes()
+        low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
+        metres = 0 < self.gsd < math.inf and low_high
+        check(metres, "card.gsd and card.gsd_range must be metres above 0, the finer first")
+        ranges = all(0 < most < math.inf for most in self.ranges.values())
+        check(ranges, "card.ranges must be numbers above 0")
+        shares = 0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf
+        check(shares, "card.threshold must be in 0..1, card.changed_threshold a number from 0")
+
+    def _check_sizes(self) -> None:
+        tile, searched, side = self.tile_size, self.search_size, self.position_size
+        check(16 <= tile <= MOST_TILE, f"card.tile_size is {tile}; it must be 16 to {MOST_TILE} pixels")
+        fits = searched == 0 or tile <= searched <= MOST_TILE
+        check(fits, f"card.search_size must be {tile} to {MOST_TILE} pixels, or 0")
+        whole = side >= 1 and tile % side == searched % side == 0
+        check(whole, f"card.tile_size and card.search_size must be multiples of {side} pixels")
+
+
+def with_detector(card: ModelCard, detector: DetectorCard) -> ModelCard:
+    """Return the card of a model in which a detector runs.
+
+    Raises:
+        DetectorInvalid: it was trained at a resolution that the model does not serve.
+    """
+    low, high = card.gsd_range
+    if detector.gsd and not low <= detector.gsd <= high:
+        raise DetectorInvalid(
+            f"{detector.file}: was trained at {detector.gsd:g} m per pixel, but {card.name} describes "
+            f"{low:g} to {high:g} m; give another --model"
+        )
+    side = card.position_size
+    searched = min(-(-max(detector.patch_size, card.tile_size) // side) * side, MOST_TILE // side * side)
+    return replace(
+        card,
+        detector=detector,
+        gsd=detector.gsd or card.gsd,
+        threshold=detector.threshold,
+        search_size=searched if detector.patch_size else card.search_size,
+        localisation=f"{detector.name} of TorchGeo ({detector.file})",
+    )

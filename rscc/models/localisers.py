@@ -1,0 +1,174 @@
+"""Change maps from the trained change head, or from a captioner itself where there were no masks to train on.
+
+None of the five papers predicts masks. Two of their parts locate changes without having learned to; neither
+gives a probability, so their maps only rank pixels, and a threshold must be chosen for them.
+
+* The decoder's cross-attention, at the words of the caption. Attention sums to one over a tile, so it shows
+  where a change is most likely, but not whether there is one: it is expressed as a multiple of a uniform
+  attention, only values above uniform are kept, and the peak becomes 1, or less where nothing stands out.
+* DAVIR's extraction (Eq. 2): the difference of both dates, thresholded and clustered.
+
+Both are set to 0 where P(changed) is below the model's threshold: most tiles of a scene are unchanged.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rscc.errors import ConfigInvalid
+from rscc.facts.calibration import FlagCalibration, changed_probability
+from rscc.models.shared.blocks import enlarge_maps
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.extraction import extract_change
+from rscc.models.shared.search_rules import SearchRules
+from rscc.structures import DifferenceFeatures
+from rscc.text.no_change import is_no_change
+
+SMOOTHING = 4
+"""Radius in pixels over which an extracted mask, whose outlines are squares, is averaged."""
+
+
+@dataclass(frozen=True)
+class Localiser(ABC):
+    """Finds changed pixels of encoded pairs.
+
+    Attributes:
+        changed_threshold: P(anything changed) below which a map is set to 0; 0 where it was not learnt.
+        rules: search rules of captions that name a change.
+        flag: calibration of P(anything changed), when there is one.
+        needs_head: whether the pairs must be encoded with the change head's logits.
+    """
+
+    changed_threshold: float
+    rules: SearchRules | None = None
+    flag: FlagCalibration | None = None
+    needs_head: ClassVar[bool] = False
+
+    @abstractmethod
+    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
+        """Return maps (B, H, W) float32 in 0..1 of the given size."""
+
+    def _silenced(self, features: DifferenceFeatures) -> Tensor:
+        """Return P(changed) of each pair, (B,) float32, 0 where it is below the threshold."""
+        probability = changed_probability(features, self.flag)
+        return torch.where(probability >= self.changed_threshold, probability, 0.0)
+
+
+class ChangeHeadLocaliser(Localiser):
+    """The change head, trained on change masks; its map is never set to 0."""
+
+    needs_head = True
+
+    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
+        """Probability of change per pixel, (B, H, W)."""
+        assert features.change_logits is not None
+        return enlarge_maps(features.change_logits, size).sigmoid()
+
+
+class AttentionLocaliser(Localiser):
+    """Attention of the words of the greedy caption, times P(changed).
+
+    Where P(changed) was not learnt, it is 0 for a caption that states no change and 1 for others; the caption
+    is then searched without the rules.
+    """
+
+    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
+        """Attention above uniform, (B, H, W).
+
+        Raises:
+            ConfigInvalid: the decoder gives no attention.
+        """
+        decides = self.changed_threshold > 0
+        hypotheses = model.generate_from(features, rules=self.rules if decides else None)
+        sentences = [best.ids for best, *_ in hypotheses]
+        if decides:
+            weights = self._silenced(features)
+        else:
+            words = [model.vocabulary.decode(ids) for ids in sentences]
+            weights = torch.tensor([float(not is_no_change(text)) for text in words])
+            weights = weights.to(features.tokens.device)
+        return enlarge_maps(attention_map(model, features, sentences) * weights[:, None, None], size)
+
+
+class DifferenceLocaliser(Localiser):
+    """DAVIR's extraction of the difference of both dates, smoothed.
+
+    A model without an extractor of its own uses :func:`~rscc.models.shared.extraction.extract_change`.
+    """
+
+    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
+        """Share of extracted pixels around each pixel, (B, H, W).
+
+        Raises:
+            ConfigInvalid: the features come from a cache, without images.
+        """
+        images = features.pair.images
+        if images is None:
+            raise ConfigInvalid("the difference of both dates needs the images; cached features do not do")
+        weights = self._silenced(features)
+        before, after = (date.to(torch.uint8).cpu().numpy() for date in images)
+        extract = model.extractor or extract_change
+        masks = [
+            extract(*dates) if weight > 0 else np.zeros(dates[0].shape[1:], dtype=bool)
+            for *dates, weight in zip(before, after, weights.tolist(), strict=True)
+        ]
+        shares = F.avg_pool2d(
+            torch.from_numpy(np.stack(masks)).float().unsqueeze(1),
+            2 * SMOOTHING + 1,
+            stride=1,
+            padding=SMOOTHING,
+            count_include_pad=False,  # pixels beyond the tile are unknown, not unchanged
+        ).squeeze(1)
+        return enlarge_maps(shares.to(features.tokens.device), size)
+
+
+LOCALISERS: dict[str, type[Localiser]] = {
+    "change_head": ChangeHeadLocaliser,
+    "attention": AttentionLocaliser,
+    "difference": DifferenceLocaliser,
+}
+"""Localisers by the ``localiser`` of a card."""
+
+
+def attention_map(
+    model: ChangeCaptioner, features: DifferenceFeatures, sentences: list[tuple[int, ...]]
+) -> Tensor:
+    """Return the attention of sentences to each position, in excess of uniform attention.
+
+    Args:
+        model: in evaluation mode.
+        features: of B pairs.
+        sentences: ids of each pair's caption, without begin and end; at least one word.
+
+    Returns:
+        (B, h, w) float32 in 0..1: attention to the grid, averaged over the words, as a multiple of uniform
+        attention, minus one; divided by its peak where the peak is above 1.
+
+    Raises:
+        ConfigInvalid: the decoder gives no attention.
+    """
+    words = model.vocabulary
+    longest = max(map(len, sentences))
+    # The input of the step that outputs a word is the word before it.
+    rows = [(words.bos, *ids[:-1], *[words.pad] * (longest - len(ids))) for ids in sentences]
+    tokens = torch.tensor(rows, device=features.tokens.device)
+    attention = model.decoder.attention(model.memory(features), tokens)
+    if attention is None:
+        raise ConfigInvalid(
+            f"the decoder of this {model.config.paper} gives no attention; its card's localiser must be "
+            "difference or change_head"
+        )
+    ground = model.on_ground(features, attention).float()  # (B, L, h * w)
+    lengths = torch.tensor([len(ids) for ids in sentences], device=tokens.device)
+    spoken = torch.arange(longest, device=tokens.device) < lengths.unsqueeze(1)
+    mass = (ground * spoken.unsqueeze(-1)).sum(dim=1)  # (B, h * w)
+    shares = mass / mass.mean(dim=1, keepdim=True).clamp(min=torch.finfo(mass.dtype).tiny)
+    above = (shares - 1).clamp(min=0)
+    return (above / above.amax(dim=1, keepdim=True).clamp(min=1)).unflatten(1, features.pair.grid)

@@ -1,0 +1,1 @@
+"""Image trunks: what they are built of, their published weights, and the registry of their names."""

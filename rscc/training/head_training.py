@@ -1,0 +1,135 @@
+"""Trains small heads on a frozen trunk: the loop for all of them, and the road head.
+
+Road masks are of single dates, at other places than any captioned pair. A quarter of the images is held out
+to measure how well roads are found; the head that is kept is fitted on all.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rscc.config import Config
+from rscc.data.single_dates import road_crops
+from rscc.facts.road_head import RoadHead
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.training.logistic import area_under_curve
+from rscc.training.training_run import Report
+
+BATCH, RATE, WEIGHT_DECAY = 32, 3e-3, 0.05
+ROAD_EPOCHS = 15
+HELD_OUT = 4
+"""One image in so many is held out to measure the road head."""
+ROAD_SHARE = 0.3
+"""Share of a position's pixels from which it counts as road when the head is measured."""
+
+Head = TypeVar("Head", bound=nn.Module)
+
+
+def fit_head(
+    head: Head,
+    members: np.ndarray,
+    loss: Callable[[Tensor], Tensor],
+    *,
+    epochs: int,
+    seed: int,
+    rate: float = RATE,
+) -> Head:
+    """Fit the parameters of a head that require a gradient, and return it in evaluation mode.
+
+    Args:
+        members: (N,) numbers of the items to learn; items that fill no batch are left out of an epoch.
+        loss: loss of a batch by its numbers, (B,) int64.
+        rate: the largest learning rate, of one cycle.
+    """
+    trained = [parameter for parameter in head.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(trained, rate, weight_decay=WEIGHT_DECAY)
+    steps = max(1, len(members) // BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=epochs * steps + 1)
+    order = np.random.default_rng(seed)
+    for _ in range(epochs):
+        shuffled = torch.from_numpy(order.permutation(members))
+        for step in range(steps):
+            optimiser.zero_grad()
+            loss(shuffled[step * BATCH : (step + 1) * BATCH]).backward()
+            optimiser.step()
+            schedule.step()
+    return head.eval()
+
+
+@dataclass(frozen=True)
+class _RoadViews:
+    """What a trunk gives for N crops: maps (N, P, C) float16, road shares (N, P), held out (N,) bool.
+
+    Maps and shares lie on the device of the trunk.
+    """
+
+    maps: Tensor
+    shares: Tensor
+    held: np.ndarray
+
+
+def fit_roads(
+    model: ChangeCaptioner, root: Path, config: Config, *, report: Report = lambda line: None
+) -> RoadHead:
+    """Train a road head on the device of the model; the model is not changed.
+
+    Args:
+        root: folder of single dates with masks; those of class ``road`` are used, see
+            :func:`rscc.data.single_dates.read_single_date`.
+        config: gives ``data.size``, ``data.gsd`` and ``train.seed``.
+
+    Returns:
+        The head; the area it stores is of one that was fitted without the held-out images.
+
+    Raises:
+        DatasetLayoutInvalid: the folder has another layout, or no roads.
+    """
+    views, seed = _view_crops(model, root, config), config.train.seed
+    report(f"roads: {len(views.maps)} crops read")
+    everything = np.arange(len(views.maps))
+    measured, held = _fit_road_head(views, everything[~views.held], seed), torch.from_numpy(views.held)
+    with torch.no_grad():
+        logits = torch.cat([measured(part.float()) for part in views.maps[held].split(64)])
+    is_road = views.shares[held] >= ROAD_SHARE
+    area = area_under_curve(logits.cpu().numpy().ravel(), is_road.cpu().numpy().ravel())
+    report(f"roads: area under the ROC curve {area:.3f} on held-out images")
+    head = _fit_road_head(views, everything, seed).cpu()
+    head.stored["area"] = round(area, 4)
+    return head
+
+
+@torch.no_grad()
+def _view_crops(model: ChangeCaptioner, root: Path, config: Config) -> _RoadViews:
+    maps, shares, held = [], [], []
+    model.eval()
+    device = next(model.parameters()).device
+    for name, image, road in road_crops(root, config.data.size, config.data.gsd):
+        last = model.backbone(torch.from_numpy(image.copy())[None].to(device))[-1]
+        maps.append(last[0].flatten(1).T.half())
+        share = F.adaptive_avg_pool2d(torch.from_numpy(road.copy())[None].float(), last.shape[-2:])
+        shares.append(share.flatten())
+        held.append(zlib.crc32(name.encode()) % HELD_OUT == 0)
+    return _RoadViews(torch.stack(maps), torch.stack(shares).to(device), np.array(held))
+
+
+def _fit_road_head(views: _RoadViews, members: np.ndarray, seed: int) -> RoadHead:
+    """Return a head fitted on some of the crops."""
+    torch.manual_seed(seed)
+    head = RoadHead(channels=views.maps.shape[-1]).to(views.maps.device)
+    positions = views.maps[torch.from_numpy(members[::4])].float().flatten(0, 1)
+    head.mean.copy_(positions.mean(0))
+    head.scale.copy_(positions.std(0) + 1e-3)
+
+    def loss(part: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(head(views.maps[part].float()), views.shares[part])
+
+    return fit_head(head, members, loss, epochs=ROAD_EPOCHS, seed=seed)

@@ -1,0 +1,132 @@
+"""Train the network that finds veils on weather drawn over real pairs; no label is needed.
+
+Each sample is a pair over one date of which clouds, shadows, haze, or nothing is drawn, in a quarter of them
+with look-alikes. The network learns the drawn opacity and shade of each cell::
+
+    loss = mean over cells of w (BCE(p, y) + |p - y|),   w = 1 for opacity, 2 for shade
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rscc.data.synthesis.veils import (
+    Veiled,
+    with_clouds,
+    with_haze,
+    with_look_alikes,
+    with_other_light,
+    with_weather,
+)
+from rscc.visibility.cells import CELL, CHANNELS, WHOLE, cells_of
+from rscc.visibility.network import VeilNetwork
+
+UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.35
+"""Shares of samples of one date twice, under another sun on one date, and with look-alikes."""
+SMALL_CLOUDS, WEATHER = 0.5, 0.75
+"""Shares of samples with small clouds, and with any weather; the rest is clear."""
+_WEIGHTS = (1.0, 2.0)
+
+
+@dataclass(frozen=True)
+class VeilSamples:
+    """Samples of one size.
+
+    Attributes:
+        cells: (N, 2 * CHANNELS, h, w) float16, of the veiled date and of the other, see
+            :func:`rscc.visibility.cells.cells_of`.
+        veils: (N, 2, h, w) float16, drawn opacity and shade.
+    """
+
+    cells: np.ndarray
+    veils: np.ndarray
+
+
+def draw_samples(pairs: Iterable[tuple[np.ndarray, np.ndarray]], rng: np.random.Generator) -> VeilSamples:
+    """Draw weather over pairs, (3, H, W) uint8 each and all of one size, a multiple of 32."""
+    cells, veils = [], []
+    for dates in pairs:
+        own, other = dates[:: rng.choice((-1, 1))]
+        if rng.random() < UNCHANGED:
+            other = own
+        seen = _veiled(own, rng)
+        valid = np.ones(own.shape[1:], bool)
+        both = cells_of(seen.image, valid)[:CHANNELS], cells_of(other, valid)[:CHANNELS]
+        cells.append(np.concatenate(both).astype(np.float16))
+        veils.append(np.stack([_by_cell(seen.opacity), _by_cell(seen.shade)]).astype(np.float16))
+    return VeilSamples(np.stack(cells), np.stack(veils))
+
+
+def train_veils(
+    samples: Sequence[VeilSamples],
+    *,
+    steps: int = 3000,
+    batch_size: int = 16,
+    learning_rate: float = 2e-3,
+    seed: int = 0,
+    network: VeilNetwork | None = None,
+) -> VeilNetwork:
+    """Train with AdamW, the rate falling to 0 over ``steps``; batches are flipped and turned.
+
+    Args:
+        samples: sets of samples, from which batches are drawn in turn.
+        network: one to go on with.
+    """
+    if any(side % WHOLE for one in samples for side in one.cells.shape[2:]):
+        raise ValueError(f"sides of samples must be multiples of {CELL * WHOLE} pixels")
+    torch.manual_seed(seed)
+    rng, network = np.random.default_rng(seed), network or VeilNetwork()
+    optimizer = torch.optim.AdamW(network.parameters(), learning_rate, weight_decay=1e-4)
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * min(1, (step + 1) / 100) * (1 - step / steps) ** 0.9
+        cells, veils = _batch(samples[step % len(samples)], batch_size, rng)
+        loss = veil_loss(network(cells), veils)
+        if not math.isfinite(loss.item()):
+            raise FloatingPointError(f"the loss of step {step} is {loss.item()}")
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return network
+
+
+def veil_loss(logits: Tensor, veils: Tensor) -> Tensor:
+    """Return the loss of the module docstring for logits and drawn veils, (B, 2, h, w) each."""
+    weights = torch.tensor(_WEIGHTS, device=logits.device)[:, None, None]
+    entropy = F.binary_cross_entropy_with_logits(logits, veils, reduction="none")
+    return (weights * (entropy + (logits.sigmoid() - veils).abs())).mean()
+
+
+def _veiled(image: np.ndarray, rng: np.random.Generator) -> Veiled:
+    if rng.random() < OTHER_LIGHT:
+        image = with_other_light(image, rng)
+    if rng.random() < LOOK_ALIKES:
+        image = with_look_alikes(image, rng)
+    kind = rng.random()
+    if kind < SMALL_CLOUDS:
+        return with_clouds(image, rng, thinnest=0.95 if rng.random() < 0.7 else 0.4, small=True)
+    return with_weather(image, rng) if kind < WEATHER else with_haze(image, 0.0)
+
+
+def _by_cell(values: np.ndarray) -> np.ndarray:
+    height, width = values.shape
+    return values.reshape(height // CELL, CELL, width // CELL, CELL).mean(axis=(1, 3))
+
+
+def _batch(samples: VeilSamples, size: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """Return cells with a channel of validity, (B, 2 * CHANNELS + 1, h, w), and veils, turned alike."""
+    chosen = rng.integers(len(samples.cells), size=size)
+    cells, veils = (part[chosen].astype(np.float32) for part in (samples.cells, samples.veils))
+    cells = np.concatenate([cells, np.ones_like(cells[:, :1])], axis=1)
+    turns, flip = int(rng.integers(4)), slice(None, None, int(rng.choice((-1, 1))))
+    given, drawn = (
+        torch.from_numpy(np.rot90(part[..., flip], turns, (2, 3)).copy()) for part in (cells, veils)
+    )
+    return given, drawn

@@ -1,0 +1,1 @@
+"""What hides the ground on one date of a pair: cloud, its shadow and haze."""

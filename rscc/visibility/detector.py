@@ -1,0 +1,153 @@
+"""Find what hides the ground on each date of a pair of any size, from its cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy import ndimage
+
+from rscc.visibility.cells import CHANNELS, MARGIN
+from rscc.visibility.network import VeilNetwork
+from rscc.visibility.restoration import lights
+from rscc.weights import load_weights
+
+WEIGHTS = Path(__file__).parent / "files" / "visibility.safetensors"
+CLOUD, SHADOW, HAZE = 2, 3, 4
+"""What hides a cell; 0 is clear ground, and 1 is left to missing data."""
+DENSE, SHADY = 0.75, 0.3
+"""Opacity from which a veil hides the ground, and share of the light that is missing in a shadow."""
+OPAQUE, THIN, CLOUD_REACH = 0.8, 0.3, 8
+"""A dense veil is a cloud within so many cells of one that is opaque, else haze; a cloud's edge is thin."""
+TINT = 15 / 255
+"""Largest difference of red and blue in a dense veil."""
+LIKELY, LEAST_CONTRAST = 0.35, 4 / 255
+"""Opacity from which lost contrast proves a cloud, and deviation of grey that ground must have to lose it."""
+FINE, ABOVE, LOST = 2, 0.45, 0.65
+"""Of a small cloud: cells a side over which contrast is averaged, opacity above the haze around it, and share
+of contrast that is lost."""
+WIDE, COARSE = 17, 5
+"""Cells a side of the smallest veil that is haze around a cloud, and of the smallest large cloud, over which
+its contrast is averaged."""
+SHADOW_REACH = 32
+"""Cells from a cloud up to which its shadow, and smaller clouds, are looked for."""
+SMALLEST, NARROW, GROWN = 2, 6, 2
+"""Cells a side of the smallest veil or shadow, cells that its narrow parts reach from it, and cells by which
+what hides the ground is enlarged for its soft edge."""
+_WIDTH = 512
+
+
+class VeilDetector:
+    """The network and the rules that name what it finds."""
+
+    def __init__(self, network: VeilNetwork, device: torch.device) -> None:
+        self._network, self._device = network.to(device).eval(), device
+
+    def layers(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Return (6, h, w) uint8: what hides each date, the opacity of its veil in 255ths, and its light.
+
+        Args:
+            before, after: (CHANNELS + 1, h, w), see :func:`rscc.visibility.cells.cells_of`; h and w are
+                multiples of :data:`~rscc.visibility.cells.WHOLE`.
+        """
+        veils = [
+            _without_contrast(self._veil(one, other), one, other)
+            for one, other in ((before, after), (after, before))
+        ]
+        large = [_without_small(veil[0], veil[1]) for veil in veils]
+        hidden = [
+            _hidden_by(veil[0], veil[1], np.where(_is_grey(date), one, 0))
+            for date, veil, one in zip((before, after), large, veils, strict=True)
+        ]
+        opacity = [np.rint(255 * veil[0]) for veil in large]
+        light = [
+            np.rint(lights(one, other, veil[0]))
+            for one, other, veil in zip((before, after), (after, before), large, strict=True)
+        ]
+        return np.stack([*hidden, *opacity, *light]).astype(np.uint8)
+
+    def _veil(self, date: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """Return opacity and shade of a date seen beside another, (2, h, w) float32 in 0..1."""
+        cells = np.concatenate([date[:CHANNELS], other[:CHANNELS], date[CHANNELS:]])
+        width = cells.shape[2]
+        parts = []
+        for start in range(0, width, _WIDTH):
+            left, right = max(0, start - MARGIN), min(width, start + _WIDTH + MARGIN)
+            with torch.inference_mode():
+                given = torch.from_numpy(cells[None, :, :, left:right]).to(self._device)
+                found = self._network(given).sigmoid()[0].cpu().numpy()
+            parts.append(found[:, :, start - left : min(width, start + _WIDTH) - left])
+        return np.where(date[CHANNELS] > 0, np.concatenate(parts, axis=2), 0)
+
+
+def _without_contrast(veil: np.ndarray, date: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return a veil, (2, h, w), that is opaque where the contrast of the other date is lost under it."""
+    fine, coarse = (_lost_contrast(date, other, side) for side in (FINE, COARSE))
+    small = (_above_haze(veil[0], veil[0]) >= ABOVE) & (fine >= LOST)
+    large = ndimage.binary_opening((veil[0] >= LIKELY) & (coarse >= OPAQUE), np.ones((COARSE, COARSE), bool))
+    opaque = small | large
+    return np.stack([np.where(opaque, np.maximum(veil[0], OPAQUE), veil[0]), veil[1]])
+
+
+def _lost_contrast(date: np.ndarray, other: np.ndarray, side: int) -> np.ndarray:
+    """Return the share (h, w) of the contrast of the other date that is missing; 0 where it has none."""
+    own, ground = (ndimage.uniform_filter(cells[3], side) for cells in (date, other))
+    return np.asarray(np.where(ground >= LEAST_CONTRAST, 1 - own / np.maximum(ground, LEAST_CONTRAST), 0))
+
+
+def _above_haze(opacity: np.ndarray, veil: np.ndarray) -> np.ndarray:
+    """Return the opacity (h, w) of what lies in ``veil`` above the wide part of ``opacity``."""
+    haze = ndimage.grey_opening(opacity, (WIDE, WIDE))
+    return np.asarray((veil - haze) / np.maximum(1 - haze, 1e-3))
+
+
+def _without_small(opacity: np.ndarray, shade: np.ndarray) -> np.ndarray:
+    """Return opacity and shade, (2, h, w), without single cells: the network knows larger roofs."""
+    veil = np.stack([opacity, shade])
+    large = ndimage.grey_opening(veil, (1, SMALLEST, SMALLEST))
+    return np.minimum(veil, ndimage.grey_dilation(large, (1, 2 * NARROW + 1, 2 * NARROW + 1)))
+
+
+def _hidden_by(opacity: np.ndarray, shade: np.ndarray, veil: np.ndarray) -> np.ndarray:
+    """Return what hides each cell, (h, w): dense veils, and shadows near clouds.
+
+    Around a cloud, likely veils of any size are clouds as well, and its thin edge belongs to it.
+
+    Args:
+        opacity, shade: without what is small.
+        veil: both with it, 0 on coloured ground.
+    """
+    dense = (opacity >= DENSE) & (veil[0] >= DENSE)
+    cloud = dense & _near(dense & (opacity >= OPAQUE), CLOUD_REACH)
+    shadow = (shade >= SHADY) & _near(cloud, SHADOW_REACH)
+    likely = (_above_haze(opacity, veil[0]) >= ABOVE) & _near(cloud, SHADOW_REACH)
+    cloud |= likely | (veil[0] >= THIN) & _near(cloud, NARROW)
+    hidden = np.zeros(opacity.shape, np.uint8)
+    for mask, value in ((dense & ~cloud, HAZE), (shadow, SHADOW), (cloud, CLOUD)):
+        hidden[_near(mask, GROWN)] = value
+    return hidden
+
+
+def _is_grey(date: np.ndarray) -> np.ndarray:
+    """Return the cells around which a date is grey, (h, w) bool: overexposed sand is not."""
+    tint = ndimage.uniform_filter(date[0] - date[2], 2 * GROWN + 1)
+    return np.asarray(np.abs(tint) <= TINT)
+
+
+def _near(mask: np.ndarray, reach: int) -> np.ndarray:
+    """Return the cells within so many of one of a mask."""
+    if not mask.any():
+        return mask
+    return np.asarray(ndimage.maximum_filter(mask, 2 * reach + 1))
+
+
+def load_veil_detector(device: torch.device) -> VeilDetector:
+    """Load the shipped detector.
+
+    Raises:
+        ModelFolderInvalid, OSError, RuntimeError: its weights are missing or damaged.
+    """
+    network = VeilNetwork()
+    network.load_state_dict({name: value.float() for name, value in load_weights(WEIGHTS).items()})
+    return VeilDetector(network, device)

@@ -1,0 +1,138 @@
+"""Weights on disk: safetensors files with finite numbers only, and modules that are built to match one.
+
+A model description of a few bytes can describe a network of any size, so memory is limited by the size of the
+weights file beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules import module as modules
+from torch.overrides import TorchFunctionMode
+
+from rscc.errors import ModelFolderInvalid, NonFiniteOutput
+
+# A network has more parameters than its file: positions are computed, a weight may have two names, and a
+# trunk is built whole before its last stages are removed (ResNet-101 has 45 million numbers).
+_FACTOR, _ROOM = 2, 2**26
+# Functions that draw the initial values of torch's layers, which takes longer than reading a file.
+# Tensor.normal_ itself draws: nn.init.trunc_normal_ repeats it until every value fits.
+_RANDOM_INIT = frozenset({nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_})
+
+
+class _SkipRandomInit(TorchFunctionMode):
+    """Leaves tensors uninitialised that would be filled with random numbers."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), named: dict[str, Any] | None = None
+    ) -> Any:
+        named = named or {}
+        if function in _RANDOM_INIT:
+            return named["tensor"] if "tensor" in named else arguments[0]
+        return function(*arguments, **named)
+
+
+def stored_elements(path: Path) -> int:
+    """Return the number of elements in a safetensors file, from its header.
+
+    Raises:
+        OSError, safetensors.SafetensorError: it is missing, or its header is damaged.
+    """
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118
+
+
+@contextmanager
+def built_for(elements: int) -> Iterator[None]:
+    """Build modules within this block for a file of so many numbers.
+
+    Random initial values are skipped, so that parameters stay uninitialised; buffers and constants are set.
+
+    Raises:
+        MemoryError: from the block, as soon as there are far more parameters, before they are filled.
+    """
+    left = _FACTOR * elements + _ROOM
+
+    def count(_module: nn.Module, name: str, tensor: Tensor | None) -> None:
+        nonlocal left
+        left -= 0 if tensor is None else tensor.numel()
+        if left < 0:
+            raise MemoryError(f"sizes ask for far more than the {elements:,} numbers that are stored")
+
+    hooks = (
+        modules.register_module_parameter_registration_hook(count),
+        modules.register_module_buffer_registration_hook(count),
+    )
+    try:
+        with _SkipRandomInit():
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def load_weights(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, Tensor]:
+    """Return the tensors of a file whose names are ``wanted``, by name.
+
+    NaN or infinity is refused: it makes every answer NaN, which exceeds no threshold, so that a report would
+    claim that nothing changed.
+
+    Raises:
+        ModelFolderInvalid: a tensor holds NaN or infinity, also as float32; the message names it.
+        OSError, SafetensorError: the file cannot be read.
+    """
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        state = {name: file.get_tensor(name) for name in file.keys() if wanted(name)}  # noqa: SIM118
+    for name, value in state.items():
+        numbers = value.float()
+        # The sum is a fast check; it can overflow for finite numbers, so those are then checked one by one.
+        if not bool(numbers.sum().isfinite()) and not bool(torch.isfinite(numbers).all()):
+            raise ModelFolderInvalid(
+                f"{path}: the tensor {name!r} holds NaN or infinity; get an intact copy or train it again"
+            )
+    return state
+
+
+def save_weights(state: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors by name, with the usual permissions of a new file.
+
+    Raises:
+        OSError, SafetensorError: the file cannot be written.
+    """
+    from safetensors.torch import save_file
+
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(dict(state), path)
+    # safetensors creates files that only the owner can read.
+    path.chmod(mode)
+
+
+def check_finite(name: str, *answers: Tensor | None) -> None:
+    """Refuse NaN and infinity in answers (B, ...) of the model ``name``.
+
+    Raises:
+        NonFiniteOutput: with the numbers of the pairs that have them.
+    """
+    for answer in answers:
+        if answer is None:
+            continue
+        finite = answer.isfinite().reshape(len(answer), -1).all(1)
+        if not bool(finite.all()):
+            pairs = (~finite).nonzero().flatten().tolist()
+            raise NonFiniteOutput(
+                f"{name}: the network answers NaN or infinity for pair {pairs[0] + 1} of "
+                f"{len(answer)}; get an intact copy of the model, or try another device",
+                pairs,
+            )

@@ -1,0 +1,72 @@
+"""A small site in a large canvas is found by the blocks or the overviews of the file, not by its pixels."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import rasterio
+from rasterio.enums import Resampling
+from rasterio.windows import Window as RasterWindow
+from rasters import UTM, north_up, textured
+
+from tiling import Window, describe, transformer
+from tiling.data_blocks import data_window
+
+SIZE = 8448
+SITE = Window(5000, 3000, 300, 200)
+
+
+def canvas(path, *, sparse="TRUE", compress="deflate", value=0, overviews=False):
+    options = {"width": SIZE, "height": SIZE, "count": 1, "dtype": "uint8", "crs": UTM, "nodata": 0}
+    options |= {"tiled": True, "blockxsize": 256, "blockysize": 256, "SPARSE_OK": sparse, "zlevel": 1}
+    with rasterio.open(path, "w", driver="GTiff", transform=north_up(), compress=compress, **options) as file:
+        if value:
+            for row in range(0, SIZE, 256):
+                file.write(np.full((1, 256, SIZE), value, np.uint8), window=RasterWindow(0, row, SIZE, 256))
+        box = RasterWindow(SITE.col_off, SITE.row_off, SITE.width, SITE.height)
+        file.write(textured(SITE.height, SITE.width)[:1], window=box)
+    if overviews:
+        with rasterio.open(path, "r+") as file:
+            file.build_overviews([8], Resampling.nearest)
+    return describe(path)
+
+
+def grid_of(info):
+    return SimpleNamespace(crs=info.crs, transform=info.transform, width=SIZE, height=SIZE)
+
+
+@pytest.mark.parametrize(
+    ("options", "around"),
+    [
+        ({"sparse": "TRUE"}, 256),
+        ({"sparse": "FALSE"}, 256),
+        ({"sparse": "FALSE", "overviews": True}, 16),
+    ],
+    ids=["absent blocks", "blocks of nodata", "overviews"],
+)
+def test_the_data_of_a_canvas_is_found(tmp_path, options, around):
+    info = canvas(tmp_path / "a.tif", **options)
+    found = data_window(info, grid_of(info))
+    assert found.intersection(SITE) == SITE
+    assert found.width <= SITE.width + 2 * around + 4 and found.height <= SITE.height + 2 * around + 4
+
+
+def test_blocks_of_one_value_that_is_data_are_no_canvas(tmp_path):
+    info = canvas(tmp_path / "a.tif", sparse="FALSE", value=9)
+    assert data_window(info, grid_of(info)) is None
+
+
+def test_a_canvas_in_another_system_is_found_too(tmp_path):
+    info = canvas(tmp_path / "a.tif")
+    move = transformer(info.crs, "EPSG:32632").transform
+    left, top = move(info.transform.c, info.transform.f)
+    grid = SimpleNamespace(
+        crs=rasterio.CRS.from_epsg(32632), transform=north_up(left, top + 300), width=SIZE, height=SIZE
+    )
+    found = data_window(info, grid)
+    middle = SITE.col_off + SITE.width / 2, SITE.row_off + SITE.height / 2
+    col, row = ~grid.transform * move(*(info.transform * middle))
+    assert found.col_off < col < found.col_end and found.row_off < row < found.row_end
+    assert found.width * found.height < 1000**2

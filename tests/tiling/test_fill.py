@@ -1,0 +1,174 @@
+"""Fill that no file declares as nodata: what is taken for it, and what is not."""
+
+import io
+
+import numpy as np
+import pytest
+from affine import Affine
+from PIL import Image
+from rasters import ORIGIN, read_pair, textured, whole, write_dates, write_scene
+from scipy import ndimage
+
+from tiling import ScenePair, Window, describe
+
+SIZE = (240, 320)
+
+
+def collar(width=30):
+    area = np.ones(SIZE, bool)
+    area[width:-width, width:-width] = False
+    return area
+
+
+def half():
+    area = np.zeros(SIZE, bool)
+    area[:, 160:] = True
+    return area
+
+
+def turned():
+    """What lies outside a scene that is turned by 10 degrees."""
+    rows, cols = np.mgrid[: SIZE[0], : SIZE[1]] - np.array(SIZE)[:, None, None] / 2
+    angle = np.radians(10)
+    across = cols * np.cos(angle) - rows * np.sin(angle)
+    along = cols * np.sin(angle) + rows * np.cos(angle)
+    return (abs(across) > 130) | (abs(along) > 90)
+
+
+def behind_a_neck():
+    """A hole in the middle that a thin line connects to the edge."""
+    area = np.zeros(SIZE, bool)
+    area[80:160, 100:220] = True
+    area[:80, 150:152] = True
+    return area
+
+
+def filled(dtype, area, value, seed=1):
+    image = textured(*SIZE, dtype="uint16", seed=seed).astype(dtype)
+    image = image * (1 if dtype == "uint8" else 10)
+    image[:, area] = value
+    return image.astype(dtype)
+
+
+AREAS = {"collar": collar(), "half": half(), "turned": turned(), "neck": behind_a_neck()}
+VALUES = [("uint8", 0), ("uint8", 255), ("uint8", 128), ("uint16", 0), ("uint16", 65535), ("uint16", 1234)]
+
+
+@pytest.mark.parametrize(("area", "date"), [("collar", 0), ("half", 1), ("turned", 0), ("neck", 1)])
+@pytest.mark.parametrize(("dtype", "value"), VALUES)
+def test_constant_ground_that_reaches_the_edge_has_no_data(tmp_path, dtype, value, area, date):
+    if area == "neck" and value in (128, 1234):
+        pytest.skip("other values than black and white must run along the edge: a flat roof may reach it")
+    images = [filled(dtype, np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
+    images[date] = filled(dtype, AREAS[area], value)
+    paths = write_dates(tmp_path, *images)
+    with ScenePair.open(*paths) as pair:
+        before, after, valid = whole(pair)
+        (note,) = pair.notes
+        seen = pair.seen(Window(0, 0, SIZE[1], SIZE[0]))
+        part = pair.read(Window(90, 70, 50, 60))[2]
+    assert note.startswith(f"{paths[date]}: ")
+    assert not valid[AREAS[area]].any() and not before[:, AREAS[area]].any()
+    assert not after[:, AREAS[area]].any()
+    far = ~ndimage.binary_dilation(AREAS[area], np.ones((3, 3)), iterations=3)
+    assert valid[far].all() and seen[1 - date].all() and np.array_equal(seen[date], valid)
+    assert np.array_equal(part, valid[70:130, 90:140])  # the same in every window
+
+
+@pytest.mark.parametrize("value", [0, 255])
+@pytest.mark.parametrize(("area", "date"), [("collar", 1), ("half", 0), ("turned", 1)])
+def test_fill_that_jpeg_has_blurred(tmp_path, value, area, date):
+    images = [filled("uint8", np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
+    file = io.BytesIO()
+    sharp = filled("uint8", AREAS[area], value)
+    Image.fromarray(sharp.transpose(1, 2, 0)).save(file, "JPEG", quality=75)
+    images[date] = np.array(Image.open(file)).transpose(2, 0, 1)
+    assert (images[date] != sharp)[:, AREAS[area]].any()
+    valid = read_pair(*write_dates(tmp_path, *images))[2]
+    assert valid[AREAS[area]].mean() < 0.01
+    far = ~ndimage.binary_dilation(AREAS[area], np.ones((3, 3)), iterations=16)
+    assert valid[far].all()
+
+
+def test_fill_is_found_after_the_scene_was_warped(tmp_path):
+    area = turned()
+    before = write_scene(tmp_path / "before.tif", filled("uint8", np.zeros(SIZE, bool), 0))
+    place = Affine.translation(ORIGIN[0], ORIGIN[1]) * Affine.rotation(-3) * Affine.scale(0.5, -0.5)
+    after = write_scene(tmp_path / "after.tif", filled("uint8", area, 255), transform=place)
+    with ScenePair.open(before, after) as pair:
+        _, shown, valid = whole(pair)
+        assert len(pair.notes) == 1
+    assert (shown[:, valid] < 250).all() and 0.3 < valid.mean() < 0.8
+
+
+def roof(image):
+    """A white roof: it is saturated but for its seams, and its edges fade."""
+    image[:, 100:140, 90:170] = 255
+    image[:, 100:140, 120:122] = 230
+    return image
+
+
+def lake(image):
+    """Black water at the edge of the scene, with a shore that fades."""
+    rows, cols = np.mgrid[: SIZE[0], : SIZE[1]]
+    depth = np.clip(100 - np.hypot(rows - 120, cols - 320), 0, 30)
+    return np.clip(image * (1 - depth / 20), 0, 255).astype("uint8")
+
+
+@pytest.mark.parametrize("made", [roof, lake])
+def test_roofs_and_water_are_no_fill(tmp_path, made):
+    plain = filled("uint8", np.zeros(SIZE, bool), 0)
+    with ScenePair.open(*write_dates(tmp_path, plain, made(plain.copy()))) as pair:
+        assert whole(pair)[2].all() and pair.fill == ((), ())
+
+
+def test_a_white_roof_beside_a_white_collar_stays(tmp_path):
+    plain = filled("uint8", np.zeros(SIZE, bool), 0)
+    image = roof(filled("uint8", collar(), 255))
+    valid = read_pair(*write_dates(tmp_path, plain, image))[2]
+    assert not valid[collar()].any() and valid[100:140, 90:170].all()
+
+
+def test_a_value_beyond_all_others_is_fill_anywhere(tmp_path):
+    hole = np.zeros(SIZE, bool)
+    hole[60:160, 80:200] = True
+    plain = filled("float32", np.zeros(SIZE, bool), 0)
+    dates = write_dates(tmp_path, plain, filled("float32", hole, -9999))
+    with ScenePair.open(*dates) as pair:
+        valid = whole(pair)[2]
+        (note,) = pair.notes
+    assert not valid[hole].any() and valid.mean() > 0.8 and note.startswith(f"{dates[1]}: ")
+
+
+def test_fill_follows_a_scene_that_is_moved(tmp_path):
+    ground = textured(400, 480, seed=3)
+    ground = np.clip(ground + np.random.default_rng(0).integers(-20, 20, ground.shape), 1, 254)
+    before, after = ground[:, 40:360, 40:440].astype("uint8"), ground[:, 35:355, 37:437].astype("uint8")
+    after = after.copy()
+    after[:, :, :120] = 0
+    with ScenePair.open(*write_dates(tmp_path, before, after), align=True) as pair:
+        assert pair.registration.applied == (-3.0, -5.0)
+        valid = whole(pair)[2]
+    assert not valid[:, :117].any() and valid[:300, 125:390].all()
+
+
+def test_fill_takes_no_part_in_spectral_bands(tmp_path):
+    from tiling import SpectralPair
+
+    dates = write_dates(tmp_path, filled("uint8", half(), 0), filled("uint8", half(), 255))
+    with ScenePair.open(*dates) as pair, SpectralPair.open(pair) as bands:
+        assert not bands.read(Window(0, 0, SIZE[1], SIZE[0]))[2][half()].any()
+
+
+def test_a_map_of_classes_has_no_fill(tmp_path):
+    classes = filled("uint8", np.zeros(SIZE, bool), 0)
+    classes[:, :60], classes[:, 180:] = 40, 220
+    with ScenePair.open(*write_dates(tmp_path, classes, np.roll(classes, 3, axis=1))) as pair:
+        assert pair.fill == ((), ())
+
+
+def test_a_scene_of_one_value_has_no_fill(tmp_path):
+    plain = filled("uint8", np.zeros(SIZE, bool), 0)
+    with ScenePair.open(*write_dates(tmp_path, plain, np.full_like(plain, 255))) as pair:
+        assert pair.fill == ((), ()) and whole(pair)[2].all()
+        assert describe(tmp_path / "after.tif").nodata is None

@@ -1,0 +1,101 @@
+"""What ends a run over an archive before its time, and what is left then."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+from archive_engines import InlineEngine
+from archive_pairs import contents, run, states
+
+from workflows import SceneOptions
+from workflows.archive import claim
+from workflows.archive.workers.tasks import Outcome
+from workflows.errors import OutputNotWritable, ScenesUnreachable
+
+
+def test_a_second_ctrl_c_abandons_what_runs(made, out):
+    class Interrupted(InlineEngine):
+        def wait(self, timeout: float) -> list[Outcome]:
+            if len(self.tasks) in (3, 4):
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().wait(timeout)
+
+        def withdraw(self) -> list[str]:
+            return []
+
+    engine = Interrupted(wanted=2)
+    with pytest.raises(KeyboardInterrupt):
+        run(made, out, engine)
+    assert engine.abandoned is True
+    run(made, out, InlineEngine())
+    assert set(states(out).values()) == {"done", "failed"}
+
+
+def test_an_archive_can_be_run_in_a_thread_where_no_signals_come(made, out):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(run(made, out, InlineEngine())))
+    thread.start()
+    thread.join(60)
+    assert found[0].done == 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("where", "name"), [(claim, "_write_folder"), (os, "fsync"), (claim, "_move")])
+def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(
+    made, out, worked_through, monkeypatch, where, name
+):
+    calls = []
+    original: Callable = getattr(where, name)
+
+    def filling(*arguments: object, **values: object) -> object:
+        calls.append(name)
+        if len(calls) > 4:
+            raise OSError(28, "No space left on device")
+        return original(*arguments, **values)
+
+    engine = InlineEngine()
+    with monkeypatch.context() as patched:
+        patched.setattr(where, name, filling)
+        with pytest.raises(OutputNotWritable):
+            run(made, out, engine)
+    assert engine.abandoned is True
+    assert not (out / "work").exists()
+    run(made, out, InlineEngine())
+    assert contents(out) == contents(worked_through)
+
+
+def test_reports_outlive_their_scenes(made, out, old):
+    lines = []
+    for scene in made.scenes.iterdir():
+        scene.unlink()
+    found = run(made, out, InlineEngine(), warn=lines.append)
+    assert (found.done, found.failed, found.skipped_as_done) == (7, 2, 7)
+    assert len(lines) == 1 and made.sound[0] in lines[0]
+    new, reports = contents(out), {name for name in old if name.startswith("pairs/")}
+    assert {name for name in new if name.startswith("pairs/")} == reports
+    assert all(new[name] == old[name] for name in reports)
+    # With other options they are to be done, which fails.
+    assert run(made, out, InlineEngine(), scene=SceneOptions(min_area=9e9)).failed == 9
+
+
+def test_another_scene_that_is_not_there_is_not_taken_for_the_one_of_before(made, out, old):
+    changed = made.sound[0]
+    made.table.write_text(made.table.read_text().replace(f"{changed}_after", f"typo/{changed}_after"))
+    for _ in range(2):
+        assert run(made, out, InlineEngine()).failed == 3
+    assert not (out / "pairs" / changed).exists()
+
+
+def test_storage_that_is_away_ends_the_run_and_nothing_is_counted_as_failed(made, out, monkeypatch):
+    monkeypatch.setattr("workflows.archive.dispatch.GIVE_UP_AFTER", 5)
+    scenes = made.scenes.rename(made.scenes.with_name("elsewhere"))
+    with pytest.raises(ScenesUnreachable):
+        run(made, out, InlineEngine())
+    assert set(states(out).values()) == {"pending"}
+    scenes.rename(made.scenes)
+    found = run(made, out, InlineEngine())
+    assert (found.done, found.failed) == (7, 2)

@@ -1,0 +1,134 @@
+"""The index is a cache: whatever is done to it, the state of an archive is that of its folders."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from archive_rows import change, failed_state, fill, pair_state, report
+
+from workflows.archive.index import Counts, Index
+from workflows.archive.state import read_state
+from workflows.pairs.rows import PairRow
+
+PAIRS = [PairRow(f"p{number}", f"/s/{number}_1.tif", f"/s/{number}_2.tif") for number in range(4)]
+
+
+@pytest.fixture
+def archive(tmp_path):
+    """Two pairs that are done, one that failed and one to do."""
+    ends = [report(change()), report(change(1), change(2, 12.6)), "no raster", None]
+    return fill(tmp_path / "archive", dict(zip(PAIRS, ends, strict=True)))
+
+
+def state_of(folder) -> dict[str, tuple]:
+    with read_state(folder.path) as state:
+        rows = list(state.index.all())
+    return {row.pair: (row.state, row.key, row.changes, row.area_m2, row.line) for row in rows}
+
+
+def test_the_index_comes_back_as_it_was_written(archive):
+    with read_state(archive.path) as state:
+        rows = list(state.index.rows())
+        assert state.index.counts() == Counts(pending=1, done=2, failed=1)
+        assert state.index.totals() == (3, 300.75, 0)
+        again = Index.load(archive.index, archive.archive_id())
+    assert [row.pair for row in rows] == ["p0", "p1", "p2", "p3"]
+    assert list(again.rows()) == rows
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    if how == "missing":
+        path.unlink()
+    elif how == "fifo":
+        path.unlink()
+        os.mkfifo(path)
+    elif how == "schema":
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("CREATE TRIGGER t AFTER UPDATE ON pairs BEGIN DELETE FROM pairs; END")
+    elif how == "view":
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("DROP TABLE files")
+            connection.execute("CREATE VIEW files AS SELECT 1 AS path")
+    else:
+        cut = content[: len(content) // 2]
+        path.write_bytes({"empty": b"", "text": b"no index", "cut": cut, "zeros": bytes(9000)}[how])
+
+
+@pytest.mark.parametrize("how", ["missing", "fifo", "schema", "view", "empty", "text", "cut", "zeros"])
+def test_a_lost_or_damaged_index_is_rebuilt_from_the_folders(archive, how):
+    before = state_of(archive)
+    damage(archive.index, how)
+    after = state_of(archive)
+    # Pairs that are still to do are in the table of pairs alone.
+    assert after == {pair: values for pair, values in before.items() if values[0] != "pending"}
+    with read_state(archive.path) as state:
+        assert state.index.counts() == Counts(done=2, failed=1)
+
+
+def test_an_index_of_another_archive_is_not_believed(archive, tmp_path):
+    other = fill(tmp_path / "other", {row: None for row in PAIRS})
+    archive.index.write_bytes(other.index.read_bytes())
+    assert {values[0] for values in state_of(archive).values()} == {"done", "failed"}
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+def test_a_journal_beside_the_index_is_never_applied(archive, tmp_path, ending):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    # A hot journal that names a master journal: SQLite would delete that.
+    name = str(victim).encode()
+    trailer = name + len(name).to_bytes(4, "big") + sum(name).to_bytes(4, "big")
+    magic = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
+    beside = archive.index.with_name(archive.index.name + ending)
+    beside.write_bytes(magic + bytes(504) + trailer + magic)
+    before = beside.read_bytes()
+    states = state_of(archive)
+    assert states["p0"][0] == "done" and victim.read_text() == "mine" and beside.read_bytes() == before
+
+
+def test_folders_are_believed_and_not_the_index(archive):
+    index = Index.load(archive.index, archive.archive_id())
+    index.update("p0", state="pending", stamp=0)
+    index.update("p3", state="done", stamp=5)
+    index.update("p2", state="done", stamp=5, line="nothing")
+    archive.index.write_bytes(index.encoded())
+    states = {pair: values[0] for pair, values in state_of(archive).items()}
+    assert states == {"p0": "done", "p1": "done", "p2": "failed", "p3": "pending"}
+
+
+def test_a_failure_that_somebody_removed_is_to_be_done_again(archive):
+    archive.failure("p2").unlink()
+    assert state_of(archive)["p2"][0] == "pending"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"key": 3, "line": [], "finished": 1e300}', "{" * 99])
+def test_a_damaged_failure_is_still_one(archive, text):
+    archive.failure("p2").write_text(text)
+    assert state_of(archive)["p2"][0] in ("failed", "pending")
+
+
+def test_rows_are_of_one_shard_and_in_order(tmp_path):
+    index = Index("id")
+    rows = [pair_state(f"p{n}", number=n, wanted="k", warnings=("w",) if n % 4 else ()) for n in range(10)]
+    index.put([*reversed(rows), failed_state("f", number=10), pair_state("gone", number=None)])
+    assert [row.number for row in index.rows(shard=(2, 3))] == [1, 4, 7, 10]
+    assert index.names("done", (1, 5)) == ["p0", "p5"]
+    assert index.counts((2, 3)) == Counts(done=3, failed=1, dropped=1)
+    assert [row.pair for row in index.rows(warned=True, shard=(1, 2))] == ["p2", "p6"]
+    assert index.one("p3") == rows[3] and index.one("none") is None
+
+
+def test_an_index_that_says_done_without_a_time_is_not_believed(archive):
+    archive_id = archive.archive_id()
+    index = Index.load(archive.index, archive_id)
+    for pair in ("p3", "p0"):
+        index.update(pair, state="done", stamp=0)
+    index.select("UPDATE pairs SET pair = '../../p3' WHERE pair = 'p3'")
+    archive.index.write_bytes(index.encoded())
+    with read_state(archive.path) as state:
+        assert state.index.names("done") == ["p0", "p1"] and state.index.one("../../p3").state == "pending"

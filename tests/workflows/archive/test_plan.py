@@ -1,0 +1,160 @@
+"""A table of pairs is compared with an archive by keys: scenes, dates, settings and model."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from time import process_time
+
+import pytest
+from captioners import card
+
+import rscc
+from workflows.archive.index import Counts, Index
+from workflows.archive.plan import Plan, pair_key, pair_keys, settings_key
+from workflows.identity import SceneIdentities
+from workflows.options import SceneOptions
+from workflows.pairs.rows import PairRow
+
+
+def test_the_key_of_a_pair_depends_on_scenes_dates_and_settings(tmp_path):
+    scene = tmp_path / "scene.tif"
+    scene.write_bytes(b"a scene")
+    other = shutil.copy(scene, tmp_path / "other.tif")
+    row = PairRow("a", str(scene), str(other), "2019")
+    scenes = SceneIdentities({}, full=False)
+    key = pair_key(row, scenes, "settings")
+    changes = (
+        {"before": str(other), "after": str(scene)},
+        {"date_before": "2020"},
+        {"date_before": None, "date_after": "2019"},
+        {"changes": str(scene)},
+        {"changes": f"{scene}|layername=a"},
+        {"changes": str(tmp_path / "missing.gpkg")},
+    )
+    others = {pair_key(replace(row, **values), scenes, "settings") for values in changes}
+    assert len({key, pair_key(row, scenes, "others"), *others}) == 8
+    same = replace(row, pair="b", site="town", cloud_before=3.0)
+    assert pair_key(same, scenes, "settings") == key
+
+
+def plan(index, rows, **options):
+    scenes = SceneIdentities(index, full=False)
+    comparison = Plan(index, options.get("retry_failed", False))
+    keys = pair_keys(rows, scenes, "s", index.keep_files, index.made_of, options.get("missing"))
+    for number, (row, key) in enumerate(keys):
+        comparison.take(number, row, key)
+    comparison.settle(set(options.get("kept", ())))
+    return comparison
+
+
+def finish(index, pair):
+    index.update(pair, state="done", key=index.one(pair).wanted, stamp=1)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    for name in ("a1", "a2", "b1", "b2"):
+        (tmp_path / f"{name}.tif").write_bytes(name.encode())
+    return [PairRow(name, str(tmp_path / f"{name}1.tif"), str(tmp_path / f"{name}2.tif")) for name in "ab"]
+
+
+def test_only_pairs_whose_scenes_changed_are_pending_again(rows, tmp_path):
+    index = Index("id")
+    assert plan(index, rows).new == 2 and index.names("pending") == ["a", "b"]
+    for pair in "ab":
+        finish(index, pair)
+    assert plan(index, rows).changed == 0 and index.names("pending") == []
+    Path(rows[1].after).write_bytes(b"other")
+    again = plan(index, rows)
+    assert (again.changed, again.outdated, index.names("pending")) == (1, ["b"], ["b"])
+    Path(rows[1].after).write_bytes(b"b2")
+    os.utime(rows[1].after, ns=(1, 1))
+    assert plan(index, rows, kept="b").changed == 1 and index.names("done") == ["a", "b"]
+
+
+def test_a_report_of_the_settings_of_before_counts_when_they_come_back(rows):
+    index = Index("id")
+    plan(index, rows)
+    finish(index, "a")
+    other = [replace(row, date_before="2019") for row in rows]
+    plan(index, other)
+    assert index.counts() == Counts(pending=2)
+    plan(index, rows)
+    assert index.names("done") == ["a"]
+
+
+def test_pairs_that_left_the_table_are_dropped_and_come_back(rows):
+    index = Index("id")
+    plan(index, rows)
+    finish(index, "a")
+    plan(index, [])
+    assert index.counts() == Counts(dropped=1)
+    assert plan(index, rows).new == 1 and index.counts() == Counts(pending=1, done=1)
+
+
+def test_a_report_outlives_its_scenes_but_not_another_name_or_setting(rows):
+    index = Index("id")
+    plan(index, rows)
+    for pair in "ab":
+        finish(index, pair)
+    Path(rows[0].before).unlink()
+    missing = []
+    assert plan(index, rows, missing=missing).changed == 0 and missing == ["a"]
+    assert plan(index, [replace(rows[0], before="/nowhere/a1.tif"), rows[1]]).outdated == ["a"]
+    assert plan(index, [replace(rows[0], date_after="2020"), rows[1]]).outdated == ["a"]
+    Path(rows[0].after).write_bytes(b"other")
+    assert plan(index, rows).outdated == ["a"]
+
+
+def test_failed_pairs_are_pending_again_when_asked(rows):
+    index = Index("id")
+    plan(index, rows)
+    index.update("a", state="failed", key=index.one("a").wanted, kind="refused", stamp=1)
+    assert plan(index, rows).retried == 0 and index.names("failed") == ["a"]
+    assert plan(index, rows, retry_failed=True).retried == 1 and index.names("pending") == ["a", "b"]
+
+
+def test_many_pairs_are_planned_in_seconds():
+    index = Index("id")
+    rows = [PairRow(f"p{number:05d}", "/s/b.tif", "/s/a.tif") for number in range(20_000)]
+
+    def planned() -> float:
+        clock, comparison = process_time(), Plan(index, False)
+        for number, row in enumerate(rows):
+            comparison.take(number, row, "k-k-k")
+        comparison.settle(set())
+        return process_time() - clock
+
+    assert planned() < 5
+    for row in rows:
+        index.update(row.pair, state="done", key="k-k-k", stamp=1)
+    # The best of three: processor time, too, is longer on a busy machine.
+    assert min(planned() for _ in range(3)) < 1.5 and index.counts() == Counts(done=20_000)
+
+
+def test_settings_model_and_version_make_another_key(monkeypatch):
+    base = settings_key(SceneOptions(), card())
+    assert base == settings_key(SceneOptions(), card())
+    options = [
+        {"threshold": 0.3}, {"overlap": 20}, {"bands": (3, 2, 1)}, {"bounds": (0, 0, 1, 1)},
+        {"batch_size": 4}, {"memory": 10**9}, {"date_before": "2019"}, {"scale": (0, 9)}, {"align": True},
+        {"align": True, "frame": "after"},
+        {"group_distance": 5.0}, {"simplify": 0.0},
+    ]  # fmt: skip
+    cards = [
+        {"weights_sha256": "1" * 64}, {"tile_size": 128}, {"gsd": 1.0}, {"version": "2"}, {"support": 3},
+    ]  # fmt: skip
+    keys = {base}
+    keys |= {settings_key(SceneOptions(**values), card()) for values in options}
+    keys |= {settings_key(SceneOptions(), card(**values)) for values in cards}
+    monkeypatch.setattr(rscc, "__version__", "99.0")
+    keys.add(settings_key(SceneOptions(), card()))
+    assert len(keys) == 1 + len(options) + len(cards) + 1
+
+
+def test_what_has_no_influence_on_reports_leaves_the_key(tmp_path):
+    base = settings_key(SceneOptions(), card())
+    assert settings_key(SceneOptions(keep_maps=tmp_path), card()) == base
+    assert settings_key(SceneOptions(), card(description="Other words.", licence="MIT")) == base
+    assert settings_key(SceneOptions(threshold=card().threshold), card()) == base

@@ -1,0 +1,193 @@
+"""Updates of a monitor: any order of arrival, repeats, late and bad scenes, ids that last."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from painted_series import DATES, FLICKER, HOUSE, SHOWN, find_squares, write_painted, write_series
+from rasters import north_up
+
+from workflows.errors import ArchiveBusy, MonitorDamaged, MonitorMissing, NoScenes, NotAMonitor
+from workflows.monitor.folder import MonitorFolder
+from workflows.monitor.monitor import run_monitor
+from workflows.monitor.options import MonitorOptions
+
+
+def update(out, *sources, finder=find_squares, **options):
+    return run_monitor(list(map(str, sources)), out, MonitorOptions(**options), None, finder=finder)
+
+
+def rows(out, *, ids=True):
+    """The live events of a monitor without what depends on the order of arrival."""
+    features = json.loads(Path(out, "events.geojson").read_text())["features"]
+    drop = set() if ids else {"event_id", "site", "split_from", "merged_into"}
+    return sorted(
+        json.dumps([{k: v for k, v in one["properties"].items() if k not in drop}, one["geometry"]])
+        for one in features
+        if one["properties"]["state"] != "dropped" or ids
+    )
+
+
+def test_a_folder_of_scenes_gives_events_with_their_dates(tmp_path):
+    write_series(tmp_path / "town")
+    done = update(tmp_path / "out", tmp_path / "town")
+    events = {event.found.kind: event for event in done.all_events if event.state == "confirmed"}
+    house, pond = events["building"], events["water"]
+    assert house.id == "town-1"
+    assert (house.history.last_absent, house.history.first_seen) == ("2018-03", "2018-05")
+    assert (pond.history.first_seen, pond.history.confirmed_on) == ("2018-07", "2018-09")
+    assert [event.state for event in done.all_events].count("candidate") == 1
+    assert (done.update.new_scenes, done.update.confirmed) == (5, 2)
+    assert (tmp_path / "out" / "places" / "town" / "events.geojson").is_file()
+
+
+def test_a_second_run_finds_nothing_to_do(tmp_path):
+    write_series(tmp_path / "town")
+    update(tmp_path / "out", tmp_path / "town")
+    before = {path: path.read_bytes() for path in tmp_path.glob("out/**/*") if path.is_file()}
+
+    def unused(*_):
+        raise AssertionError("there is nothing to find")
+
+    again = update(tmp_path / "out", tmp_path / "town", finder=unused)
+    assert (again.update.new_scenes, again.update.news) == (0, {})
+    assert {path: path.read_bytes() for path in tmp_path.glob("out/**/*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_of_arrival_gives_the_same_events(tmp_path, seed):
+    paths = write_series(tmp_path / "scenes" / "town")
+    update(tmp_path / "whole", tmp_path / "scenes")
+    random.Random(seed).shuffle(paths)
+    ids = {}
+    for path in paths:
+        done = update(tmp_path / "single", path)
+        for event in done.all_events:
+            # An id stays with its ground and its kind of change.
+            ground = event.found.geometry.centroid.wkt[:14], event.found.kind
+            assert ids.setdefault(event.id, ground) == ground
+    with_place = [row.replace("15.003E50.550N", "town") for row in rows(tmp_path / "single", ids=False)]
+    assert with_place == rows(tmp_path / "whole", ids=False)
+
+
+def test_news_are_told_once(tmp_path):
+    paths = write_series(tmp_path / "town")
+    states = []
+    for path in paths:
+        news = update(tmp_path / "out", path).update.news
+        states.append(sorted(one.state for ones in news.values() for one in ones))
+    assert states == [[], [], ["candidate"], ["candidate", "confirmed"], ["candidate", "confirmed"]]
+
+
+def test_a_flicker_is_dropped_and_keeps_its_id(tmp_path):
+    shown = {"2018-01": (), "2018-02": (FLICKER,), "2018-03": (), "2018-04": (HOUSE,), "2018-05": (HOUSE,)}
+    write_series(tmp_path / "town", shown)
+    states = {event.id: event.state for event in update(tmp_path / "out", tmp_path / "town").all_events}
+    assert sorted(states.values()) == ["confirmed", "dropped"]
+
+
+def test_places_are_told_apart_by_their_ground(tmp_path):
+    write_series(tmp_path / "mixed" / "a")
+    write_series(tmp_path / "mixed" / "b", transform=north_up(x=600_000, cell=10.0))
+    done = update(tmp_path / "out", tmp_path / "mixed")
+    assert [view.place.name for view in done.places] == ["a", "b"]
+    assert len({event.id for event in done.all_events}) == len(done.all_events) == 6
+    flat = [path for place in "ab" for path in (tmp_path / "mixed" / place).iterdir()]
+    assert len(update(tmp_path / "flat", *flat).places) == 2
+
+
+def test_a_scene_that_cannot_be_read_is_left_out_and_tried_again(tmp_path):
+    paths = write_series(tmp_path / "town")
+    whole = paths[2].read_bytes()
+    paths[2].write_bytes(whole[:100])
+    done = update(tmp_path / "out", tmp_path / "town")
+    assert done.update.scenes == 4 and any(str(paths[2]) in line for line in done.update.warnings)
+    paths[2].write_bytes(whole)
+    assert update(tmp_path / "out", tmp_path / "town").update.new_scenes == 1
+
+
+def test_a_moved_scene_is_known_and_a_missing_one_leaves_the_place_as_it_was(tmp_path):
+    paths = write_series(tmp_path / "town")
+    update(tmp_path / "out", *paths[:4])
+    (tmp_path / "town").rename(tmp_path / "moved")
+    done = update(tmp_path / "out", tmp_path / "moved")
+    assert (done.update.new_scenes, done.update.scenes, done.update.failed) == (1, 5, {})
+    before = rows(tmp_path / "out")
+    (tmp_path / "moved" / "2018-03.tif").unlink()
+    late = write_painted(tmp_path / "2018-11.tif", SHOWN["2018-09"])
+    done = update(tmp_path / "out", late)
+    assert "2018-03.tif" in next(iter(done.update.failed.values()))
+    assert rows(tmp_path / "out") == before
+
+
+def test_a_copy_of_a_scene_does_not_confirm_it(tmp_path):
+    shown = {date: SHOWN[date] for date in DATES[:3]}
+    write_series(tmp_path / "town", shown)
+    shutil.copytree(tmp_path / "town", tmp_path / "copy", copy_function=shutil.copyfile)
+    done = update(tmp_path / "out", tmp_path / "town", tmp_path / "copy")
+    assert done.update.scenes == 3 and len(done.update.warnings) == 3
+    assert {event.state for event in done.all_events} == {"candidate"}
+    again = update(tmp_path / "out", tmp_path / "town", tmp_path / "copy")
+    assert again.update.new_scenes == 0
+
+
+def test_hidden_ground_counts_for_neither_side(tmp_path):
+    write_painted(tmp_path / "2018-01.tif")
+    write_painted(tmp_path / "2018-02.tif", hidden=[HOUSE])
+    write_painted(tmp_path / "2018-03.tif", [HOUSE])
+    event = update(tmp_path / "out", *sorted(tmp_path.glob("*.tif"))).all_events[0]
+    assert (event.history.last_absent, event.history.usable) == ("2018-01", 2)
+
+
+def test_since_gives_what_changed_by_the_dates_of_the_scenes(tmp_path):
+    write_series(tmp_path / "town")
+    done = update(tmp_path / "out", tmp_path / "town")
+    assert [event.found.kind for event in done.since("2018-09")] == ["water", "building"]
+    assert len(done.since("2018")) == 3 and done.since("2019") == []
+
+
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    write_series(tmp_path / "town")
+    with pytest.raises(NotAMonitor, match="mine"):
+        update(tmp_path / "mine", tmp_path / "town")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+
+
+def test_scenes_without_dates_are_refused(tmp_path):
+    write_painted(tmp_path / "before.tif")
+    with pytest.raises(NoScenes, match=r"before\.tif"):
+        update(tmp_path / "out", tmp_path)
+    with pytest.raises(MonitorMissing, match="out"):
+        update(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_run_at_a_time(tmp_path):
+    folder = MonitorFolder(tmp_path / "out")
+    folder.create()
+    write_series(tmp_path / "town")
+    with folder.lock(), pytest.raises(ArchiveBusy, match="out"):
+        update(tmp_path / "out", tmp_path / "town")
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b'{"events": 3}', b"\xff"])
+def test_a_damaged_state_is_named(tmp_path, content):
+    write_series(tmp_path / "town")
+    update(tmp_path / "out", tmp_path / "town")
+    damaged = tmp_path / "out" / "places" / "town" / "events.json"
+    damaged.write_bytes(content)
+    with pytest.raises(MonitorDamaged, match=r"events\.json"):
+        update(tmp_path / "out", tmp_path / "town")
+
+
+def test_the_outputs_are_no_scenes(tmp_path):
+    write_series(tmp_path)
+    update(tmp_path / "out", tmp_path)
+    write_painted(tmp_path / "out" / "places" / "2018-11.tif")
+    assert update(tmp_path / "out", tmp_path).update.scenes == 5

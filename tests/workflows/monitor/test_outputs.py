@@ -1,0 +1,105 @@
+"""Tables, STAC and page of a monitor."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import geopandas
+import pystac
+import pytest
+from painted_series import DATES, HOUSE, find_squares, write_painted, write_series
+from rasters import north_up
+
+from workflows.errors import OptionInvalid
+from workflows.monitor.monitor import run_monitor
+from workflows.monitor.options import MonitorOptions
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("town")
+    write_series(folder / "town")
+    done = run_monitor([str(folder / "town")], folder / "out", MonitorOptions(), None, finder=find_squares)
+    return folder / "out", done
+
+
+def test_all_tables_hold_the_same_events(town):
+    out, done = town
+    tables = [
+        geopandas.read_file(out / "events.gpkg", layer="events"),
+        geopandas.read_parquet(out / "events.parquet"),
+    ]
+    tables += [geopandas.read_file(out / "events.geojson"), done.events]
+    for table in tables:
+        assert list(table["event_id"]) == [event.id for event in done.all_events]
+        assert list(table["first_seen"]) == ["2018-05", "2018-07", "2018-09"]
+        assert table.crs == "EPSG:4326"
+    assert str(tables[0]["start"].dtype).startswith("datetime")
+
+
+def test_observations_are_one_for_each_event_and_scene(town):
+    out, done = town
+    for table in (geopandas.read_file(out / "events.gpkg", layer="observations"), done.observations):
+        assert len(table) == 15
+        house = table[table["event_id"] == "town-1"]
+        assert list(house["date"]) == list(DATES)
+        assert list(house["observed"]) == ["absent", "absent", "seen", "seen", "seen"]
+        assert house["area_m2"].notna().sum() == 3
+
+
+def test_the_catalog_has_a_valid_item_for_each_event(town, core_schemas):
+    out, _ = town
+    catalog = pystac.Catalog.from_file(str(out / "catalog.json"))
+    items = list(catalog.get_items())
+    assert [item.id for item in items] == ["town-1", "town-2", "town-3"]
+    for item in items:
+        item.validate()
+        assert item.properties["version"] and item.properties["deprecated"] is False
+        assert (out / "places" / "town" / "items" / item.assets["page"].href).resolve().is_file()
+
+
+def test_a_page_is_written_where_it_is_asked_for(town, tmp_path):
+    _, done = town
+    text = done.page(tmp_path / "town.html").read_text(encoding="utf-8")
+    assert "A house was built" in text and "http://" not in text.replace("http://www.w3.org", "")
+    with pytest.raises(OptionInvalid, match="village"):
+        done.page(tmp_path / "village.html", place="village")
+
+
+def test_texts_of_strangers_cannot_leave_their_place(tmp_path):
+    folder = tmp_path / "a<script>b"
+    folder.mkdir()
+    for date in ("2018-01", "2018-02"):
+        write_painted(folder / f"{date} <b>.tif", [HOUSE] if date.endswith("2") else [])
+    done = run_monitor([str(folder)], tmp_path / "out", MonitorOptions(), None, finder=find_squares)
+    place = done.places[0].place.name
+    page = (tmp_path / "out" / "places" / place / "events.html").read_text(encoding="utf-8")
+    assert "<b>" not in page.partition('id="data">')[2].partition("</script>")[0]
+    assert "<" not in place
+
+
+def test_an_output_that_was_removed_comes_back(town):
+    out, _ = town
+    before = (out / "events.parquet").read_bytes()
+    (out / "events.parquet").unlink()
+    run_monitor([], out, MonitorOptions(), None, finder=find_squares)
+    assert (out / "events.parquet").read_bytes() == before
+    assert json.loads((out / "events.geojson").read_text())["features"]
+
+
+def test_several_places_are_listed_with_links_to_their_pages(tmp_path, town):
+    out, _ = town
+    assert not (out / "index.html").exists()
+    write_series(tmp_path / "both" / "town")
+    write_series(
+        tmp_path / "both" / "<b>&", {"2018-01": (), "2018-02": ()}, transform=north_up(x=600_000, cell=10.0)
+    )
+    done = run_monitor(
+        [str(tmp_path / "both")], tmp_path / "out", MonitorOptions(), None, finder=find_squares
+    )
+    page = (tmp_path / "out" / "index.html").read_text()
+    links = re.findall('href="([^"]*)"', page)
+    assert len(links) == 2 == len(done.places) and links[0] == "places/town/events.html"
+    assert all((tmp_path / "out" / link).is_file() for link in links)
+    assert "<b>" not in page and "2 confirmed" in page

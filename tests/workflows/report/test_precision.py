@@ -1,0 +1,55 @@
+"""What the verdicts on a sample tell of the archive that it was drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from archive_rows import change, report
+
+from rscc.evaluation.bootstrap import wilson_interval
+from workflows.errors import MarksInvalid
+from workflows.report.precision import precision_of
+
+SOURCE = Path("sample.geojson")
+
+
+def sample(total, confirmed, wrong_words, wrong_place, unmarked=0):
+    verdicts = ["confirmed"] * confirmed + ["wrong words"] * wrong_words + ["wrong place"] * wrong_place
+    statuses = [*verdicts, *[None] * unmarked]
+    changes = [change(n, review_status=status) for n, status in enumerate(statuses, start=1)]
+    return report(*changes, sample={"changes": total})
+
+
+def test_wrong_words_are_true_changes_and_intervals_are_wilsons():
+    found = precision_of(sample(1000, 60, 20, 20, unmarked=3), SOURCE)
+    assert (found.changes, found.drawn, found.marked) == (1000, 103, 100)
+    assert found.precision.share == 0.8
+    assert found.precision.interval == pytest.approx(wilson_interval(80, 100))
+    low, high = wilson_interval(80, 100)
+    assert found.true_changes == (800, round(1000 * low), round(1000 * high))
+    assert found.right_words.share == 0.75
+    assert found.right_words.interval == pytest.approx(wilson_interval(60, 80))
+
+
+def test_what_a_person_drew_into_a_sample_was_not_drawn_from_the_archive():
+    plain = sample(1000, 6, 2, 2)
+    drawn = change(11, review_status="confirmed", model="drawn by hand")
+    both = replace(plain, changes=[*plain.changes, drawn])
+    assert precision_of(both, SOURCE) == precision_of(plain, SOURCE)
+
+
+def test_what_was_seen_is_certain():
+    whole = precision_of(sample(10, 6, 1, 3), SOURCE)
+    assert whole.precision.interval == (0.7, 0.7) and whole.true_changes == (7, 7, 7)
+    assert whole.right_words.interval == pytest.approx((6 / 7, 6 / 7))
+    most = precision_of(sample(11, 10, 0, 0), SOURCE)
+    assert most.precision.interval == pytest.approx((10 / 11, 1)) and most.true_changes == (11, 10, 11)
+    assert most.right_words.interval == pytest.approx((10 / 11, 1))
+
+
+@pytest.mark.parametrize("total", [None, 2, 3.0, True, "9", 10**400])
+def test_a_sample_of_fewer_changes_than_it_has_is_damaged(total):
+    with pytest.raises(MarksInvalid):
+        precision_of(sample(total, 3, 0, 0), SOURCE)

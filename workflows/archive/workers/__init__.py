@@ -1,0 +1,1 @@
+"""Where pairs are processed: Dask workers on this machine or on a cluster."""

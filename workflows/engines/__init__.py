@@ -1,1 +1,0 @@
-"""Where the work of an archive is done: on this machine or on a Dask cluster, by one contract."""

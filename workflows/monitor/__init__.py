@@ -1,0 +1,1 @@
+"""Monitor places over time: dated scenes in, events with a history out."""

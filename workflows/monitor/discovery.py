@@ -1,0 +1,154 @@
+"""Finds the dated scenes of a monitor: files, folders, tables of pairs, STAC."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tiling import is_address
+from workflows.addresses import public_path
+from workflows.errors import CatalogInvalid, NoScenes, OptionInvalid
+from workflows.pairs.catalog import Scene, Skipped, choose
+from workflows.pairs.delivery.stacks import write_stack
+from workflows.pairs.folders import RASTERS, folder_scenes, without_date
+from workflows.pairs.headers import read_headers
+from workflows.pairs.stac_documents import is_web, stac_root
+from workflows.pairs.table import is_table, read_pairs
+
+if TYPE_CHECKING:
+    from workflows.monitor.options import MonitorOptions
+    from workflows.progress import Progress
+
+# Options that some kinds of sources use; the others use none of them.
+_ONLY = {
+    "match": {"folder"},
+    "glob": {"folder"},
+    "assets": {"STAC"},
+    "collections": {"STAC"},
+    "bounds": {"STAC"},
+}
+
+_Facts = tuple[str | None, float | None, str | None]
+"""Date, clouds and site of a scene, as far as a table has them."""
+
+
+@dataclass
+class Found:
+    """Dated scenes of all sources, what was left out, and warnings."""
+
+    scenes: list[Scene] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def find_scenes(sources: Sequence[str], options: MonitorOptions, progress: Progress | None = None) -> Found:
+    """Return the dated scenes of the sources, within the dates and clouds of the options.
+
+    Raises:
+        CatalogInvalid: a source is missing, is empty, or is of no supported kind.
+        CatalogUnreachable: a server does not answer.
+        PairTableInvalid: a table is wrong.
+        OptionInvalid: an option does not suit any of the sources.
+        NoScenes: no scene has a date, or can be read.
+    """
+    kinds = [_kind(source) for source in sources]
+    for name, suited in _ONLY.items():
+        if getattr(options, name) and suited.isdisjoint(kinds):
+            raise OptionInvalid(f"{options.flag(name)} has an effect only on a {' or '.join(suited)}")
+    found = Found()
+    files = [source for source, kind in zip(sources, kinds, strict=True) if kind == "file"]
+    if files:
+        _add_files(found, files, options, progress)
+    for source, kind in zip(sources, kinds, strict=True):
+        if kind != "file":
+            _ADDED[kind](found, source, options, progress)
+    chosen, excluded, warnings = choose(found.scenes, options)
+    found = Found(chosen, [*found.skipped, *excluded], [*found.warnings, *warnings])
+    if not chosen:
+        why = next((one.line for one in found.skipped if one.line), "give other --from, --to or --max-cloud")
+        raise NoScenes(f"{public_path(sources[0])}: no scene can be used; {why}")
+    return found
+
+
+def _kind(source: str) -> str:
+    is_raster = public_path(source).lower().endswith(RASTERS)
+    if not is_raster and (is_web(source) or stac_root(source) is not None):
+        return "STAC"
+    if os.path.isdir(source):
+        return "folder"
+    if is_raster or source.startswith("/vsi") or is_address(source):
+        return "file"
+    if not os.path.exists(source):
+        raise CatalogInvalid(f"{public_path(source)}: no such file or folder")
+    if is_table(source):
+        return "table"
+    return "STAC" if source.lower().endswith((".json", ".geojson")) else "file"
+
+
+def _add_files(
+    found: Found, files: Sequence[str], options: MonitorOptions, progress: Progress | None
+) -> None:
+    locations = [os.path.abspath(name) if _is_path(name) else name for name in files]
+    _add_headers(found, locations, {}, options, progress)
+
+
+def _is_path(source: str) -> bool:
+    return not is_address(source) and not source.startswith("/vsi")
+
+
+def _add_headers(
+    found: Found,
+    locations: Sequence[str],
+    known: Mapping[str, _Facts],
+    options: MonitorOptions,
+    progress: Progress | None,
+) -> None:
+    """Add the scenes at ``locations``; ``known`` has (date, clouds, site) of some."""
+    for location, header in zip(locations, read_headers(locations, progress, options.access), strict=True):
+        if isinstance(header, Skipped):
+            found.skipped.append(header)
+            continue
+        date, cloud, site = known.get(location, (None, None, None))
+        name = os.path.basename(public_path(location).rstrip("/"))
+        scene = replace(
+            header,
+            name=name,
+            site=site,
+            date=date or header.date,
+            cloud=header.cloud if cloud is None else cloud,
+        )
+        if scene.date:
+            found.scenes.append(scene)
+        else:
+            found.skipped.append(without_date(name))
+
+
+def _add_folder(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
+    scenes = folder_scenes(source, options, progress)
+    for stack in scenes.stacks:
+        write_stack(stack)
+    found.scenes += scenes.scenes
+    found.warnings += scenes.warnings
+    found.skipped += [*scenes.skipped, *(without_date(scene.name) for scene in scenes.undated)]
+
+
+def _add_table(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
+    known: dict[str, _Facts] = {}
+    for row in read_pairs(source, found.warnings.append):
+        for role in ("before", "after"):
+            facts = getattr(row, f"date_{role}"), getattr(row, f"cloud_{role}"), row.site
+            known.setdefault(getattr(row, role), facts)
+    _add_headers(found, list(known), known, options.for_others(), progress)
+
+
+def _add_stac(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
+    from workflows.pairs.stac import stac_scenes
+
+    scenes, skipped, _ = stac_scenes(stac_root(source) or source, options, progress)
+    found.scenes += scenes
+    found.skipped += skipped
+
+
+_ADDED = {"folder": _add_folder, "table": _add_table, "STAC": _add_stac}

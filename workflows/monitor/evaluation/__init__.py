@@ -1,0 +1,1 @@
+"""Scores of events in series against dated truth, beside simple baselines."""

@@ -1,0 +1,147 @@
+"""Gives the events of a new run the ids of stored ones that they continue.
+
+The pairs of found and stored events are chosen together, by the largest total overlap
+(``scipy.optimize.linear_sum_assignment``). What continues no stored event gets a new number; a stored event
+that is not continued keeps its own, and is withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import shapely
+
+from workflows.dates import PartialDate
+from workflows.monitor.events import FoundEvent
+from workflows.monitor.stored import StoredEvent, stable
+
+# Least overlap of a match: of the union, or of the smaller outline, which holds for parts and wholes.
+LEAST_UNION, LEAST_PART = 0.2, 0.6
+# Worth of the same kind of change, and of the same time, beside an overlap of at most 1.
+SAME_CHANGE, SAME_TIME = 0.3, 0.5
+DAYS = 180.0
+"""Days between two first sightings at which :data:`SAME_TIME` has fallen to 1/e."""
+REVIVED = 0.5
+"""Least overlap of the union with which a withdrawn event comes back; it is also of the same kind."""
+LIVE = 0.2
+"""Worth of a stored event that was not withdrawn."""
+MOSTLY = 0.5
+"""Share of an outline that lies in another, from which one is part of the other."""
+
+
+def continue_events(
+    found: Sequence[FoundEvent], stored: Sequence[StoredEvent], dates: Mapping[str, str]
+) -> list[StoredEvent]:
+    """Return all events of a place, in order of their numbers.
+
+    Args:
+        found: the events of this run.
+        stored: those of the last run.
+        dates: the date of each scene by its name.
+    """
+    found = [stable(one) for one in found]
+    found = [one for one in found if not one.geometry.is_empty]
+    share = _shares([one.geometry for one in found], [one.found.geometry for one in stored])
+    numbers = _assigned(found, stored, share, dates)
+    next_number = max((one.number for one in stored), default=0) + 1
+    for place in sorted(set(range(len(found))) - numbers.keys(), key=lambda i: _order(found[i], dates)):
+        numbers[place] = next_number
+        next_number += 1
+    known = {one.number: one for one in stored}
+    events = {one.number: replace(one, live=False) for one in stored}
+    for place, number in numbers.items():
+        before = known.get(number)
+        split = before.split_from if before else _parents(found, stored, place, share)
+        events[number] = StoredEvent(number, found[place], split_from=split)
+    for column, one in enumerate(stored):
+        if not events[one.number].live:
+            inside = share[1][:, column] if len(found) else np.zeros(0)
+            same = [i for i in np.flatnonzero(inside >= MOSTLY) if _same_change(found[i], one.found)]
+            merged = tuple(sorted(numbers[int(i)] for i in same))
+            events[one.number] = replace(events[one.number], merged_into=merged)
+    return [events[number] for number in sorted(events)]
+
+
+def _shares(found: Sequence, stored: Sequence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the overlaps (found, stored) as shares of the union, of the stored one, and of the found one."""
+    shape = (len(found), len(stored))
+    union, of_stored, of_found = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    if not all(shape):
+        return union, of_stored, of_found
+    ones, others = np.array(found, dtype=object), np.array(stored, dtype=object)
+    rows, columns = shapely.STRtree(others).query(ones, predicate="intersects")
+    common = shapely.area(shapely.intersection(ones[rows], others[columns]))
+    mine, theirs = shapely.area(ones)[rows], shapely.area(others)[columns]
+    union[rows, columns] = common / (mine + theirs - common)
+    of_stored[rows, columns] = common / theirs
+    of_found[rows, columns] = common / mine
+    return union, of_stored, of_found
+
+
+def _assigned(
+    found: Sequence[FoundEvent],
+    stored: Sequence[StoredEvent],
+    share: tuple[np.ndarray, np.ndarray, np.ndarray],
+    dates: Mapping[str, str],
+) -> dict[int, int]:
+    """Return the number of the stored event that each found one continues, by its place in ``found``."""
+    from scipy.optimize import linear_sum_assignment  # costs a second, which idle runs need not wait
+
+    union, of_stored, of_found = share
+    possible = (union >= LEAST_UNION) | (np.maximum(of_stored, of_found) >= LEAST_PART)
+    for column, other in enumerate(stored):
+        if not other.live:
+            same = [_same_change(one, other.found) for one in found]
+            possible[:, column] = (union[:, column] >= REVIVED) & same
+    worth = np.zeros(union.shape)
+    for row, column in np.argwhere(possible):
+        one, other = found[row], stored[column]
+        worth[row, column] = (
+            union[row, column]
+            + SAME_CHANGE * _same_change(one, other.found)
+            + SAME_TIME * _same_time(one, other.found, dates)
+            + LIVE * other.live
+        )
+    rows, columns = linear_sum_assignment(worth, maximize=True)
+    pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+    return {row: stored[column].number for row, column in pairs if possible[row, column]}
+
+
+def _parents(
+    found: Sequence[FoundEvent],
+    stored: Sequence[StoredEvent],
+    place: int,
+    share: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> tuple[int, ...]:
+    """Return the stored events of which a new event was a part."""
+    inside = share[2][place]
+    return tuple(
+        one.number
+        for one, part in zip(stored, inside, strict=True)
+        if part >= MOSTLY and one.live and _same_change(found[place], one.found)
+    )
+
+
+def _same_change(one: FoundEvent, other: FoundEvent) -> bool:
+    return (one.kind, one.direction) == (other.kind, other.direction)
+
+
+def _same_time(one: FoundEvent, other: FoundEvent, dates: Mapping[str, str]) -> float:
+    first, second = _first_seen(one, dates), _first_seen(other, dates)
+    if first is None or second is None:
+        return 0.0
+    return float(np.exp(-abs(first - second) / DAYS))
+
+
+def _first_seen(event: FoundEvent, dates: Mapping[str, str]) -> float | None:
+    seen = (dates.get(one.scene) for one in event.sightings if one.state == "seen")
+    date = next(seen, None)
+    return None if date is None else PartialDate(date).ordinal
+
+
+def _order(event: FoundEvent, dates: Mapping[str, str]) -> tuple[float, float, float]:
+    """Sort key of new events: by time, then from north to south and from west to east."""
+    place = event.geometry.centroid
+    return (_first_seen(event, dates) or 0.0, -place.y, place.x)

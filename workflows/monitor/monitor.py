@@ -1,0 +1,245 @@
+"""Monitor places from Python, as ``rscc monitor`` does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tiling import Access
+from workflows.dates import PartialDate, parse_date
+from workflows.errors import OptionInvalid
+from workflows.identity import short_hash
+from workflows.monitor.discovery import Found, find_scenes
+from workflows.monitor.folder import MonitorFolder
+from workflows.monitor.options import MonitorOptions
+from workflows.monitor.outputs.feed import check_feed, write_feed
+from workflows.monitor.outputs.notices import check_target, notices_of, send
+from workflows.monitor.outputs.write import write_outputs
+from workflows.monitor.run import Update, mark_told, take_news, told_to, update_monitor
+from workflows.monitor.view import Event, PlaceView, view_monitor
+from workflows.monitor.words import story_of
+from workflows.report.context import read_layers
+from workflows.report.page.template import check_page_name
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+    from rscc.captioner import Captioner
+    from workflows.monitor.run import Finder
+    from workflows.progress import Progress
+
+TOLD = "command"
+"""Who is told the news of a run by its result."""
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """A monitor as it is on disk.
+
+    Attributes:
+        path: its folder.
+        update: what the run did that made this object; None where it was only opened.
+    """
+
+    path: Path
+    update: Update | None = field(default=None, repr=False)
+
+    @cached_property
+    def places(self) -> list[PlaceView]:
+        """Its places, each with its events; read when first used.
+
+        Raises:
+            MonitorMissing, MonitorDamaged: it cannot be read.
+        """
+        folder = MonitorFolder(self.path)
+        folder.monitor_id()
+        return view_monitor(folder)
+
+    @property
+    def all_events(self) -> list[Event]:
+        """The events of all places, dropped ones included."""
+        return [event for view in self.places for event in view.events]
+
+    @cached_property
+    def events(self) -> GeoDataFrame:
+        """All events as a table, see docs/monitor.md; dropped ones included."""
+        from workflows.monitor.outputs.tables import EVENTS, event_rows, frame_of
+
+        return frame_of(EVENTS, event_rows(self.all_events))
+
+    @cached_property
+    def observations(self) -> GeoDataFrame:
+        """What each scene says about each event, as a table."""
+        from workflows.monitor.outputs.tables import OBSERVATIONS, frame_of, observation_rows
+
+        return frame_of(OBSERVATIONS, observation_rows(self.all_events))
+
+    def since(self, date: str) -> list[Event]:
+        """Return the events whose state changed at a date or later, by the scenes' dates, in order of time.
+
+        Raises:
+            DateInvalid: it is no year, month or day in ISO form.
+        """
+        first = PartialDate(parse_date(date)).first
+
+        def latest(event: Event) -> PartialDate | None:
+            return max((PartialDate(turn.date) for turn in event.history.turns), default=None)
+
+        dated = [(latest(event), event) for event in self.all_events if event.state != "dropped"]
+        changed = [(date, event) for date, event in dated if date is not None and date.last >= first]
+        return [event for _, event in sorted(changed, key=lambda one: one[0])]
+
+    def page(self, path: str | Path, place: str | None = None, overwrite: bool = False) -> Path:
+        """Write the page of a place: map, date slider, strips of pictures, chart; return its path.
+
+        Args:
+            path: ends with ``.html``.
+            place: name of the place; may be left out where there is only one.
+            overwrite: replace an existing file.
+
+        Raises:
+            OptionInvalid: there is no such place, or several and none is named.
+            FormatUnsupported, OutputFolderMissing, OutputExists, OutputNotWritable: it cannot be written.
+        """
+        from workflows.monitor.outputs.page import write_place_page
+
+        target = check_page_name(path, overwrite)
+        names = [view.place.name for view in self.places]
+        chosen = names[0] if place is None and len(names) == 1 else place
+        if chosen not in names:
+            raise OptionInvalid(f"place is {place}; it must be one of {', '.join(names) or 'none'}")
+        view = self.places[names.index(chosen)]
+        write_place_page(view, MonitorFolder(self.path).place(chosen), target)
+        return target
+
+    def stories(self) -> list[str]:
+        """Return the story of each site that has a confirmed event, or without any of each site."""
+        sites = [site for view in self.places for site in view.sites]
+        sure = [[event for event in site if event.state != "candidate"] for site in sites]
+        chosen = [site for site in sure if site] or sites
+        return [story_of([(event.found, event.history) for event in site]) for site in chosen]
+
+
+def monitor(
+    scenes: str | Path | Iterable[str | Path],
+    out: str | Path,
+    *,
+    device: str = "auto",
+    captioner: Captioner | None = None,
+    progress: Progress | None = None,
+    feed: str | Path | None = None,
+    notify: str | None = None,
+    **options: Any,
+) -> Monitor:
+    """Add new scenes to a monitor, and bring its events up to date.
+
+    Args:
+        scenes: dated scenes: files, folders, tables of pairs, STAC; empty only finishes a killed run.
+        out: folder of the monitor, new or to continue.
+        device: see :meth:`rscc.Captioner.load`.
+        captioner: a loaded one, in place of ``model`` and ``device``.
+        progress: called as ``progress(stage, done, total)``.
+        feed: file of an Atom feed of the events.
+        notify: file or address for a notice of each change of state, as CloudEvents.
+        options: fields of :class:`workflows.monitor.options.MonitorOptions`, such as ``confirm=3``.
+
+    Warns:
+        UserWarning: for each scene that was left out, and each place that could not be updated.
+
+    Raises:
+        WorkflowError: the scenes, the options or the folder are wrong; the message names which.
+        TilingError: a source cannot be read.
+    """
+    chosen = MonitorOptions(**options)
+    sources = [str(scenes)] if isinstance(scenes, str | Path) else list(map(str, scenes))
+    load = partial(_load, captioner, chosen.model, device)
+    told = Told(None if feed is None else Path(feed), notify)
+    result = run_monitor(sources, out, chosen, load, progress, told=told)
+    update = result.update
+    if update is not None:
+        for text in (*update.warnings, *update.failed.values()):
+            warnings.warn(text, stacklevel=2)
+    return result
+
+
+@dataclass(frozen=True)
+class Told:
+    """Who is told of changes of state.
+
+    Attributes:
+        feed: file of an Atom feed.
+        notify: file or address for notices as CloudEvents.
+    """
+
+    feed: Path | None = None
+    notify: str | None = None
+
+
+def run_monitor(
+    sources: list[str],
+    out: str | Path,
+    options: MonitorOptions,
+    load_captioner: Callable[[], Captioner],
+    progress: Progress | None = None,
+    finder: Finder | None = None,
+    told: Told = Told(),
+) -> Monitor:
+    """Do the work of :func:`monitor` under the lock of the folder.
+
+    Raises:
+        WorkflowError, TilingError: as :func:`monitor`.
+    """
+    folder = MonitorFolder(out)
+    # What can be refused is refused before anything is written.
+    _check_told(folder, told, options)
+    layers = read_layers(options.context)
+    if not sources:
+        folder.monitor_id()
+    found = find_scenes(sources, options, progress) if sources else Found()
+    folder.create()
+    with folder.lock():
+        update = update_monitor(folder, found, options, load_captioner, progress, finder, layers)
+        update.news = take_news(folder, TOLD)
+        result = Monitor(Path(out), update)
+        write_outputs(folder, result.places, options)
+        _tell(folder, result, told, options)
+        mark_told(folder, TOLD)
+    return result
+
+
+def _check_told(folder: MonitorFolder, told: Told, options: MonitorOptions) -> None:
+    known = folder.monitor_id() if folder.is_monitor() else None
+    if told.feed is not None:
+        check_feed(told.feed, known)
+    if told.notify is not None:
+        check_target(told.notify, Access(options.offline))
+
+
+def _tell(folder: MonitorFolder, result: Monitor, told: Told, options: MonitorOptions) -> None:
+    """Write the feed and send the notices.
+
+    Raises:
+        NoticeFailed, OutputNotWritable: it cannot be told; the next run tells it again.
+    """
+    own = folder.monitor_id()
+    if told.feed is not None:
+        write_feed(told.feed, result.all_events, own, folder.path.resolve().name)
+    if told.notify is not None:
+        # The address may hold a secret.
+        target = f"notify {short_hash(told.notify)}"
+        news = take_news(folder, target)
+        notices = list(notices_of(news, told_to(folder, target), result.places, own))
+        send(notices, told.notify, Access(options.offline))
+        mark_told(folder, target)
+
+
+def _load(captioner: Captioner | None, model: str, device: str) -> Captioner:
+    if captioner is not None:
+        return captioner
+    from rscc.captioner import Captioner
+
+    return Captioner.load(model, device=device)

@@ -1,0 +1,56 @@
+"""Options of a monitor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from rscc.folders import DEFAULT_MODEL
+from workflows.option_fields import between, option
+from workflows.options import SceneOptions, context_option
+from workflows.pairs.options import CatalogOptions
+
+
+@dataclass(frozen=True)
+class MonitorOptions(CatalogOptions):
+    """Which scenes are used, how they are read, and when an event counts as confirmed.
+
+    Attributes:
+        confirm: usable scenes that must show an event before it is confirmed, the first one included; an
+            event that as many usable scenes in a row do not show has ended.
+        model: shipped model or model folder for scenes that show single objects.
+        context: layers of areas, as ``FILE:COLUMN``; events name the areas that they overlap.
+        bands, band_names, scale, force: see :class:`workflows.options.SceneOptions`.
+        others: see :class:`workflows.pairs.options.CatalogOptions`; ``pair`` has no effect.
+    """
+
+    confirm: int = option(
+        2,
+        "Confirm an event once this many usable scenes show it",
+        panel="Detection",
+        metavar="N",
+        **between(1, 1000),
+    )
+    model: str = option(
+        DEFAULT_MODEL,
+        "Shipped model or model folder, for scenes that show single objects",
+        panel="Detection",
+        metavar="MODEL",
+    )
+    context: tuple[str, ...] = context_option()
+    bands: tuple[int | str, int | str, int | str] | None = SceneOptions.again("bands")
+    band_names: tuple[str, ...] | None = SceneOptions.again("band_names")
+    scale: tuple[float, float] | Literal["reflectance"] | None = SceneOptions.again("scale")
+    force: bool = option(False, "Process scenes whose resolution no detector is meant for", panel="Input")
+
+    @property
+    def reading(self) -> SceneOptions:
+        """How scenes are read."""
+        return SceneOptions(
+            offline=self.offline,
+            allow_hosts=self.allow_hosts,
+            bands=self.bands,
+            band_names=self.band_names,
+            scale=self.scale,
+            force=self.force,
+        )

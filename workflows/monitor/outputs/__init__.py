@@ -1,0 +1,1 @@
+"""What a monitor writes for others: layers, catalog, page, feed, notices."""

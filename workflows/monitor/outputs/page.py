@@ -1,0 +1,109 @@
+"""Write the events of a place as one HTML file: a map with a date slider, strips of pictures, a chart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rscc.text.map_sentences import sentence_case
+from tiling import Frame
+from workflows.files import write_together
+from workflows.monitor.outputs.pictures import frame_of, read_pictures
+from workflows.monitor.view import Event, PlaceView
+from workflows.monitor.words import clause_of, date_words, story_of
+from workflows.report.page.content import ring_steps
+from workflows.report.page.imagery import data_address
+from workflows.report.page.template import Template, data_text, legible
+from workflows.report.scenes import STEPS, in_pixels
+
+SIZE = 8_000_000
+"""Bytes of pictures in a page."""
+_AS_TEXT = 4 / 3
+_TEMPLATE = Template(
+    "events.html",
+    ("page.css", "events.css"),
+    ("base.js", "events.js", "view.js", "pointer.js", "rows.js", "timeline.js", "history.js"),
+)
+_LEFT_OUT = ("place", "direction", "start", "end", "facts", "site")
+_LETTERS = {"seen": "s", "absent": "a", "hidden": "h"}
+
+
+def write_place_page(view: PlaceView, folder: Path, path: Path) -> None:
+    """Write the page of a place.
+
+    Args:
+        view: the place with its events.
+        folder: the folder of the place, with its pictures.
+        path: where the page goes.
+
+    Raises:
+        OutputNotWritable: the system refused.
+    """
+    frame = frame_of(view.place)
+    pictures = read_pictures(folder, view.place.scenes, int(SIZE / _AS_TEXT))
+    shown = [None if one is None else data_address(one) for one in pictures]
+    texts = data_text(legible(_content(view, frame)))
+    write_together({path: list(_TEMPLATE.joined(data=texts, imagery=data_text(shown)))})
+
+
+def _content(view: PlaceView, frame: Frame) -> dict[str, Any]:
+    events = [event for event in view.events if event.state != "dropped" and event.history.first_seen]
+    places = {scene.name: number for number, scene in enumerate(view.place.scenes)}
+    outlines = in_pixels([event.found.geometry for event in events], frame) if events else []
+    stories = [
+        story_of([(event.found, event.history) for event in site])
+        for site in view.sites
+        if any(event.state != "candidate" for event in site)
+    ]
+    return {
+        "name": view.place.name,
+        "width": frame.grid.width,
+        "height": frame.grid.height,
+        "gsd": round(float(frame.grid.gsd), 4),
+        "steps": STEPS,
+        "scenes": [
+            {"name": scene.name, "date": scene.date, "words": date_words(scene.date)}
+            for scene in view.place.scenes
+        ],
+        "stories": stories,
+        "dropped": sum(event.state == "dropped" for event in view.events),
+        "events": [
+            _event(event, outline, frame, places) for event, outline in zip(events, outlines, strict=True)
+        ],
+    }
+
+
+def _event(event: Event, outline: Any, frame: Frame, places: dict[str, int]) -> dict[str, Any]:
+    rings = [
+        ring_steps(ring.coords, frame.focus)
+        for polygon in outline.geoms
+        for ring in (polygon.exterior, *polygon.interiors)
+    ]
+    begun = next(places[one.scene] for one in _last_run(event))
+    ended = next(
+        (places[turn.scene] for turn in reversed(event.history.turns) if turn.state == "ended"), None
+    )
+    if event.history.ended_on is not None and ended is not None:
+        # It was gone at the first scene without it, and not only when that was certain.
+        last = max(places[one.scene] for one in event.sightings if one.state == "seen")
+        ended = last + 1
+    center = event.found.geometry.representative_point()
+    return {
+        **{name: value for name, value in event.properties().items() if name not in _LEFT_OUT},
+        "change": event.found.direction,
+        "label": sentence_case(clause_of(event.found)),
+        "begun": begun,
+        "ended": ended,
+        "sightings": "".join(_LETTERS[one.state] for one in event.sightings),
+        "areas": [one.area_m2 for one in event.sightings],
+        "counts": [one.count for one in event.sightings],
+        "lon": round(center.x, 6),
+        "lat": round(center.y, 6),
+        "rings": rings,
+    }
+
+
+def _last_run(event: Event) -> list[Any]:
+    """Return the sightings from the one at which the event was first seen."""
+    first = event.history.first_seen
+    return [one for one in event.sightings if one.state == "seen" and event.dates[one.scene] == first]

@@ -1,0 +1,125 @@
+"""Small pictures of the scenes of a place, all on one grid, kept beside its state for the page."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import numpy as np
+from affine import Affine
+from PIL import Image
+from rasterio.crs import CRS as RasterCRS
+from shapely.geometry import MultiPolygon, Polygon
+
+from rscc.files import atomic_write
+from tiling import (
+    Frame,
+    Grid,
+    GriddedReader,
+    GriddedScene,
+    TilingError,
+    Window,
+    choose_bands,
+    transformer,
+    utm_crs,
+)
+from workflows.archive.folder import writing
+from workflows.monitor.options import MonitorOptions
+from workflows.monitor.places import KnownScene, Place
+from workflows.report.geojson import CRS, parts_of
+from workflows.report.page.imagery import QUALITY
+from workflows.scenes import read_header
+
+SIDE = 1024
+"""Pixels of the longer side of a picture."""
+LOW, HIGH = 2, 98
+"""Percentiles of pixel values shown as black and white, where they are not bytes."""
+# Smallest side to which a picture is reduced for a budget of bytes.
+_LEAST_SIDE = 32
+
+
+def frame_of(place: Place) -> Frame:
+    """Return the grid of the pictures of a place: north-up in its UTM zone, over its ground."""
+    # The largest part: a ground cut at 180 degrees has its centre on the other side of the Earth.
+    ground = max(parts_of(place.ground), key=lambda part: part.area)
+    crs = RasterCRS.from_user_input(utm_crs(ground.centroid.x, ground.centroid.y))
+    west, south, east, north = _bounds(place.ground, crs)
+    finest = min(scene.gsd for scene in place.scenes)
+    cell = max(finest, (east - west) / SIDE, (north - south) / SIDE)
+    width, height = (max(1, math.ceil(round(side / cell, 6))) for side in (east - west, north - south))
+    grid = Grid(crs, Affine(cell, 0, west, 0, -cell, north), width, height, cell)
+    return Frame(grid, Window(0, 0, width, height))
+
+
+def _bounds(ground: Polygon | MultiPolygon, crs: RasterCRS) -> tuple[float, float, float, float]:
+    move = transformer(CRS, crs)
+    corners = [xy for part in parts_of(ground) for xy in part.exterior.coords]
+    xs, ys = move.transform([x for x, *_ in corners], [y for _, y, *_ in corners])
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def make_pictures(folder: Path, place: Place, options: MonitorOptions) -> None:
+    """Make the pictures that are not there yet; a scene that cannot be read has none.
+
+    Raises:
+        OutputNotWritable: the system refused.
+    """
+    pictures, frame = folder / "pictures", frame_of(place)
+    with writing(pictures):
+        pictures.mkdir(exist_ok=True)
+    for scene in place.scenes:
+        path = pictures / f"{scene.key}.webp"
+        if path.is_file():
+            continue
+        with suppress(TilingError), writing(path):
+            content = _encoded(_picture(scene, place, frame, options))
+            with atomic_write(path) as (draft,):
+                draft.write_bytes(content)
+
+
+def read_pictures(folder: Path, scenes: Sequence[KnownScene], most: int) -> Iterator[bytes | None]:
+    """Yield the picture of each scene, None without; all take about ``most`` bytes at most."""
+    each = most // max(1, len(scenes))
+    for scene in scenes:
+        path = folder / "pictures" / f"{scene.key}.webp"
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        while content is not None and len(content) > each:
+            with Image.open(io.BytesIO(content)) as image:
+                scale = max(0.5, math.sqrt(0.8 * each / len(content)))
+                size = [max(1, round(side * scale)) for side in image.size]
+                if max(size) < _LEAST_SIDE:
+                    break
+                content = _encoded(image.resize((size[0], size[1]), Image.Resampling.BOX))
+        yield content
+
+
+def _picture(scene: KnownScene, place: Place, frame: Frame, options: MonitorOptions) -> Image.Image:
+    """Read one scene; ground without data is transparent.
+
+    Raises:
+        TilingError: it cannot be read.
+    """
+    info = read_header(place.addresses.get(scene.source, scene.source), options.reading)
+    bands = choose_bands(info, options.bands).numbers
+    with ExitStack() as stack:
+        reader = GriddedReader(GriddedScene.of(info, bands, frame.grid), stack)
+        pixels, valid = reader.read(frame.focus)  # (3, h, w), (h, w)
+    shown = pixels if pixels.dtype == np.uint8 else _stretched(pixels, valid)
+    layers = np.concatenate([shown, np.where(valid, 255, 0)[None]]).astype(np.uint8)
+    return Image.fromarray(np.ascontiguousarray(layers.transpose(1, 2, 0)), "RGBA")
+
+
+def _stretched(pixels: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    if not valid.any():
+        return np.zeros(pixels.shape, np.uint8)
+    low, high = np.percentile(pixels[:, valid].astype(float), (LOW, HIGH))
+    return np.clip((pixels - low) / max(high - low, 1e-9) * 255, 0, 255)
+
+
+def _encoded(image: Image.Image) -> bytes:
+    content = io.BytesIO()
+    image.save(content, "WEBP", quality=QUALITY)
+    return content.getvalue()

@@ -1,0 +1,119 @@
+"""The tables of a monitor: events, and what each scene says about each event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import shapely
+
+from workflows.dates import PartialDate
+from workflows.monitor.view import Event
+from workflows.report.formats.geopackage import Layer, write_geopackage
+from workflows.report.formats.parquet import BBOX, GEOMETRY, GROUP, ChangeTable
+from workflows.report.geojson import CRS, json_text
+from workflows.report.qgis import file_text
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+_TEXTS = ("place", "site", "state", "kind", "direction", "caption")
+_DATES = ("last_absent", "first_seen", "confirmed_on", "last_seen", "ended_on")
+EVENTS = pa.schema(
+    {
+        **dict.fromkeys(("event_id", *_TEXTS, *_DATES), pa.string()),
+        **dict.fromkeys(("seen", "usable"), pa.int64()),
+        "probability": pa.float64(),
+        "count": pa.int64(),
+        "area_m2": pa.float64(),
+        # JSON: most formats have no lists.
+        **dict.fromkeys(("grew_on", "split_from", "merged_into", "context", "facts"), pa.string()),
+        **dict.fromkeys(("start", "end"), pa.date32()),
+        GEOMETRY: pa.binary(),
+    }
+)
+OBSERVATIONS = pa.schema(
+    {
+        **dict.fromkeys(("event_id", "place", "scene", "date", "observed"), pa.string()),
+        "probability": pa.float64(),
+        "area_m2": pa.float64(),
+        "count": pa.int64(),
+        "day": pa.date32(),
+        GEOMETRY: pa.binary(),
+    }
+)
+Row = dict[str, Any]
+
+
+def event_rows(events: Sequence[Event]) -> Iterator[Row]:
+    """Yield a row of :data:`EVENTS` for each event, its geometry as a shape."""
+    for event in events:
+        row = event.properties()
+        days = {name: date.fromisoformat(row[name]) if row[name] else None for name in ("start", "end")}
+        nested = {name: json_text(value) for name, value in row.items() if isinstance(value, list | dict)}
+        yield {**row, **nested, **days, GEOMETRY: event.found.geometry}
+
+
+def observation_rows(events: Sequence[Event]) -> Iterator[Row]:
+    """Yield a row of :data:`OBSERVATIONS` for each event and scene, in order of date."""
+    for event in events:
+        for one in event.sightings:
+            day = event.dates[one.scene]
+            yield {
+                "event_id": event.id,
+                "place": event.place,
+                "scene": one.scene,
+                "date": day,
+                "observed": one.state,
+                "probability": None if one.probability is None else round(one.probability, 4),
+                "area_m2": None if one.area_m2 is None else round(one.area_m2, 2),
+                "count": one.count,
+                "day": PartialDate(day).first,
+                GEOMETRY: event.found.geometry,
+            }
+
+
+def write_tables(folder: Path, events: Sequence[Event]) -> None:
+    """Write ``events.gpkg``, ``events.parquet`` and ``observations.parquet`` into a folder.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    tables = {"events": (EVENTS, event_rows), "observations": (OBSERVATIONS, observation_rows)}
+    for name, (schema, rows) in tables.items():
+        with ChangeTable(folder / f"{name}.parquet", schema.append(pa.field("bbox", BBOX))) as table:
+            table.add(None, None, rows(events))
+            table.finish(None)
+    layers = (
+        Layer("events", EVENTS, _groups(EVENTS, event_rows(events)), "Events", file_text("events.qml")),
+        Layer(
+            "observations",
+            OBSERVATIONS,
+            _groups(OBSERVATIONS, observation_rows(events)),
+            "What each scene says about each event",
+        ),
+    )
+    write_geopackage(folder / "events.gpkg", layers, crs=CRS, record=None)
+
+
+def frame_of(schema: pa.Schema, rows: Iterator[Row]) -> GeoDataFrame:
+    """Return rows of a table as a GeoDataFrame, with the columns of ``schema``."""
+    from geopandas import GeoDataFrame
+
+    columns = list(schema.names)
+    return GeoDataFrame(list(rows), columns=columns, geometry=GEOMETRY, crs=CRS)
+
+
+def _groups(schema: pa.Schema, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
+    make = partial(pa.RecordBatch.from_pylist, schema=schema)
+    waiting: list[Row] = []
+    for row in rows:
+        waiting.append({**row, GEOMETRY: shapely.to_wkb(row[GEOMETRY])})
+        if len(waiting) == GROUP:
+            yield make(waiting)
+            waiting = []
+    yield make(waiting)

@@ -1,0 +1,195 @@
+"""The places of a monitor: which scenes show which ground."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from shapely.geometry import MultiPolygon, Polygon, shape
+
+from tiling import SceneInfo, TilingError, is_address
+from workflows.addresses import public_path, unsigned
+from workflows.dates import PartialDate, parse_date, scene_date
+from workflows.errors import ScenesMissing
+from workflows.identity import SceneIdentities
+from workflows.monitor.events import Series, SeriesScene
+from workflows.monitor.folder import MonitorFolder, read_state
+from workflows.monitor.options import MonitorOptions
+from workflows.pairs.catalog import Scene
+from workflows.pairs.names import pair_id
+from workflows.pairs.rules import place_words, share_ground
+from workflows.report.geojson import geometry_member, rounded
+from workflows.scenes import read_header
+
+NAME = "place.json"
+FINE = 2.0
+"""Metres per pixel up to which scenes show single objects; coarser ones are another place."""
+
+
+@dataclass(frozen=True)
+class KnownScene:
+    """A scene of a place.
+
+    Attributes:
+        name: file name, with its folder where only that has the date; unique in its place and date.
+        source: path or address, without signatures.
+        date: ISO, as precise as known.
+        key: what the scene is known by, see :mod:`workflows.identity`.
+        gsd: metres per pixel.
+    """
+
+    name: str
+    source: str
+    date: str
+    key: str
+    gsd: float
+
+
+@dataclass
+class Place:
+    """A place and its scenes.
+
+    Attributes:
+        name: safe as the name of a folder.
+        ground: footprint of the scene that it began with, in degrees.
+        scenes: in order of date, then of name.
+        addresses: how to open scenes whose addresses are signed, in this run, by their sources.
+    """
+
+    name: str
+    ground: Polygon | MultiPolygon
+    scenes: list[KnownScene]
+    addresses: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def dates(self) -> dict[str, str]:
+        """The date of each scene by its name."""
+        return {scene.name: scene.date for scene in self.scenes}
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether its scenes show single objects."""
+        return self.scenes[0].gsd <= FINE
+
+    def series(self, folder: Path, options: MonitorOptions) -> Series:
+        """Open the headers of all scenes.
+
+        Raises:
+            ScenesMissing: one cannot be opened any more.
+        """
+        scenes = []
+        for scene in self.scenes:
+            try:
+                info = read_header(self.addresses.get(scene.source, scene.source), options.reading)
+            except TilingError as error:
+                raise ScenesMissing(f"{error}; the events of {self.name} need all of its scenes") from error
+            scenes.append(SeriesScene(scene.name, info.path, info, PartialDate(scene.date), scene.key))
+        return Series(self.name, folder, tuple(scenes))
+
+    def add(self, scene: KnownScene) -> None:
+        """Add a scene, which replaces another version of itself; the order is that of the dates."""
+        others = [
+            one
+            for one in self.scenes
+            if one.source != scene.source and (one.name, one.date) != (scene.name, scene.date)
+        ]
+        self.scenes = sorted([*others, scene], key=lambda one: (PartialDate(one.date), one.name))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what is stored of it, as plain values."""
+        ground = geometry_member(rounded(self.ground))
+        return {"ground": ground, "scenes": [vars(scene) for scene in self.scenes]}
+
+
+def read_places(folder: MonitorFolder) -> list[Place]:
+    """Return the stored places, in order of their names.
+
+    Raises:
+        MonitorDamaged: the state of one is damaged.
+    """
+    return [read_state(folder.place(name) / NAME, partial(_place, name)) for name in folder.place_names()]
+
+
+def _place(name: str, content: Mapping[str, Any]) -> Place:
+    scenes = [KnownScene(**{**scene, "date": parse_date(scene["date"])}) for scene in content["scenes"]]
+    return Place(name, shape(content["ground"]), scenes)
+
+
+def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOptions) -> Iterator[str]:
+    """Add the scenes that are not known yet to the places whose ground they show; new ground is a new place.
+
+    Yields:
+        A warning for each scene that is left out; it is tried again by the next run.
+    """
+    identities = SceneIdentities({}, False)
+    ordered = sorted(found, key=lambda scene: (PartialDate(scene.date), scene.name, scene.location))
+    for scene in ordered:
+        source, key = unsigned(scene.location), identities.of(scene.location)
+        known = [place for place in places if any(one.key == key for one in place.scenes)]
+        for place in known:
+            place.addresses[source] = scene.location
+            place.scenes = [_moved(one, source) if one.key == key else one for one in place.scenes]
+        if known:
+            continue
+        try:
+            info = read_header(scene.location, options.reading)
+        except TilingError as error:
+            yield f"{error} (left out)"
+            continue
+        new = KnownScene(_name_of(scene), source, scene.date, key, round(info.gsd, 4))
+        for place in _places_of(places, scene, info, options) or [_new_place(places, scene)]:
+            twin = next((one for one in place.scenes if _is_twin(one, new)), None)
+            if twin is not None:
+                other = public_path(twin.source)
+                yield f"{public_path(source)}: left out for {other}, of the same name and date"
+                continue
+            place.add(new)
+            place.addresses[source] = scene.location
+
+
+def _moved(one: KnownScene, source: str) -> KnownScene:
+    """Return a scene with its new path, where nothing is at the old one any more."""
+    return one if is_address(one.source) or os.path.exists(one.source) else replace(one, source=source)
+
+
+def _is_twin(one: KnownScene, new: KnownScene) -> bool:
+    """Return whether a scene that is still there has the name and date of a new one."""
+    is_there = is_address(one.source) or os.path.exists(one.source)
+    return is_there and one.source != new.source and (one.name, one.date) == (new.name, new.date)
+
+
+def _name_of(scene: Scene) -> str:
+    """Return a file name, with its folder where only that has the date; of a STAC item its id."""
+    parts = public_path(scene.name).replace("\\", "/").strip("/").split("/")
+    return "/".join(parts[-1:] if scene_date(parts[-1], {}).value else parts[-2:])
+
+
+def _places_of(
+    places: Sequence[Place], scene: Scene, info: SceneInfo, options: MonitorOptions
+) -> list[Place]:
+    share = options.min_overlap / 100
+    is_fine = info.gsd <= FINE
+    return [
+        place
+        for place in places
+        if place.is_fine == is_fine and share_ground(place.ground, scene.footprint, share)
+    ]
+
+
+def _new_place(places: list[Place], scene: Scene) -> Place:
+    taken = {place.name.lower() for place in places}
+    words = place_words(scene.footprint)
+    name = pair_id(scene.site or words)
+    if name.lower() in taken:
+        name = pair_id(scene.site or "place", words)
+    number = 2
+    while name.lower() in taken:
+        name = pair_id(scene.site or "place", words, str(number))
+        number += 1
+    place = Place(name, scene.footprint, [])
+    places.append(place)
+    return place

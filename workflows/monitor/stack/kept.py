@@ -1,0 +1,107 @@
+"""The changes of each step, kept in the folder of a series: only steps near a new scene are found again.
+
+A step depends on the dates around it that pairs across it hold, so its file is named by those scenes. The
+mean probability of a change in each pair is kept with it, by the names of the pairs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import shapely
+from shapely.geometry import MultiPolygon
+
+from rscc.files import atomic_write, parsed_json, read_file
+from tiling import Frame
+from workflows.monitor.events import Direction, Kind
+from workflows.monitor.stack.pairs import REACH
+
+
+@dataclass
+class StepChange:
+    """A change of the ground after one date.
+
+    Attributes:
+        band: the band of the probability that shows it: ``change``, or one of
+            :data:`rscc.facts.lone_changes.KINDS`.
+        kind, direction: what appeared or disappeared.
+        pixels: its outlines in pixels of the grid of the place.
+        geometry: its outlines in WGS84.
+        probability: mean probability of its pixels, 0..1.
+        count: number of objects; None if they are not counted.
+        area_m2: geodesic area.
+        facts: as :attr:`workflows.monitor.events.FoundEvent.facts`.
+        pooled: mean probability in its outlines by the name of each pair; None where a pair shows less than
+            half of them.
+    """
+
+    band: str
+    kind: Kind
+    direction: Direction
+    pixels: MultiPolygon
+    geometry: MultiPolygon
+    probability: float
+    count: int | None
+    area_m2: float
+    facts: Mapping[str, Any]
+    pooled: dict[str, float | None] = field(default_factory=dict)
+
+
+class KeptSteps:
+    """The files of the steps of a series.
+
+    Args:
+        folder: for the files; it exists.
+        keys: of the scenes, in order of date.
+        frame: the grid of the place.
+    """
+
+    def __init__(self, folder: Path, keys: Sequence[str], frame: Frame) -> None:
+        self.folder, self._keys = folder, keys
+        grid = frame.grid
+        self._ground = [str(grid.crs), list(grid.transform[:6]), grid.width, grid.height]
+
+    def _path(self, step: int) -> Path:
+        before, after = self._keys[max(0, step - REACH + 1) : step + 1], self._keys[step + 1 :][:REACH]
+        content = json.dumps([self._ground, before, after])
+        return self.folder / f"step-{hashlib.sha256(content.encode()).hexdigest()[:20]}.json"
+
+    def read(self, step: int) -> list[StepChange] | None:
+        """Return the changes after date ``step``; None where they are not kept, or the file is damaged."""
+        try:
+            return [_change(one) for one in parsed_json(read_file(self._path(step)))]
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, shapely.errors.ShapelyError):
+            return None
+
+    def write(self, step: int, changes: Iterable[StepChange]) -> None:
+        """Keep the changes after date ``step``.
+
+        Raises:
+            OSError: the system refuses.
+        """
+        with atomic_write(self._path(step)) as (draft,):
+            draft.write_text(json.dumps(list(map(_written, changes))) + "\n", encoding="utf-8")
+
+    def remove_others(self) -> None:
+        """Remove the files of steps that are between other scenes now."""
+        own = {self._path(step) for step in range(len(self._keys) - 1)}
+        for path in self.folder.glob("step-*.json"):
+            if path not in own:
+                path.unlink(missing_ok=True)
+
+
+def _written(change: StepChange) -> dict[str, Any]:
+    shapes = {name: shapely.to_wkb(getattr(change, name), hex=True) for name in ("pixels", "geometry")}
+    return {**asdict(change), **shapes}
+
+
+def _change(stored: Mapping[str, Any]) -> StepChange:
+    shapes = {name: MultiPolygon(shapely.from_wkb(stored[name])) for name in ("pixels", "geometry")}
+    pooled = {str(name): None if mean is None else float(mean) for name, mean in stored["pooled"].items()}
+    rest = {one.name: stored[one.name] for one in fields(StepChange) if one.name not in (*shapes, "pooled")}
+    return StepChange(**rest, **shapes, pooled=pooled)

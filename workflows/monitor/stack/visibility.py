@@ -1,0 +1,115 @@
+"""What each date shows of one step: the ground as before, the ground as after, or neither."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workflows.monitor.events import Pair, Sighting, Visibility
+from workflows.monitor.stack.pairs import REACH
+from workflows.monitor.stack.steps import step_probability
+
+ALIKE = 0.5
+"""Change probability below which two dates look alike."""
+CLEARER = 0.2
+"""By so much less a date must differ from one side than from the other to belong to it."""
+Pooled = Mapping[Pair, float]
+"""Mean change probability of an outline in each pair that shows it."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What one date shows.
+
+    Attributes:
+        state: see :class:`workflows.monitor.events.Sighting`.
+        probability: 0..1 that the ground looks as after the step; None if hidden.
+    """
+
+    state: Visibility
+    probability: float | None
+
+
+def next_step(pooled: Pooled, step: int, count: int) -> int | None:
+    """Return the next date after which the ground of an outline changed again; None where it stays."""
+
+    def read(pair: Pair) -> np.ndarray | None:
+        return np.float32(pooled[pair]) if pair in pooled else None  # type: ignore[return-value]
+
+    for later in range(step + 1, count - 1):
+        found = step_probability(read, later, count)
+        if found is not None and found >= ALIKE:
+            return later
+    return None
+
+
+def went_back(pooled: Pooled, step: int, later: int) -> bool | None:
+    """Return whether the ground looks after ``later`` as it did up to ``step``; None where no pair tells."""
+    apart = [value for (first, second), value in pooled.items() if first <= step and second > later]
+    return None if not apart else float(np.median(apart)) < ALIKE
+
+
+def shown_by_dates(pooled: Pooled, step: int, stop: int | None, count: int) -> list[Shown]:
+    """Return what each date shows of the step after date ``step``.
+
+    Args:
+        pooled: see :data:`Pooled`.
+        step: the last date that shows the ground as before.
+        stop: the last date before the ground changed again; None where it did not.
+        count: number of dates.
+    """
+    end = count - 1 if stop is None else stop
+    before, after = range(step + 1), range(step + 1, end + 1)
+    return [_shown(pooled, date, before, after, is_later=date > end) for date in range(count)]
+
+
+def _shown(
+    pooled: Pooled, date: int, before: Sequence[int], after: Sequence[int], *, is_later: bool
+) -> Shown:
+    like_before, like_after = (1 - _difference(pooled, date, side) for side in (before, after))
+    if is_later:
+        # Beyond a second change only dates of the same kind tell whether the ground is visible.
+        others = range(after[-1] + 1, date + REACH + 1)
+        is_visible = not _difference(pooled, date, others) >= ALIKE and any(date in pair for pair in pooled)
+        return Shown("absent", 0.0) if is_visible else Shown("hidden", None)
+    if math.isnan(like_before) and math.isnan(like_after):
+        return Shown("hidden", None)
+    if math.isnan(like_before):  # the only date before, or far after it
+        return _one_sided("seen", like_after, "absent", date in before)
+    if math.isnan(like_after):
+        return _one_sided("absent", like_before, "seen", date in after)
+    probability = 0.5 + (like_after - like_before) / 2
+    if abs(like_after - like_before) < CLEARER:
+        return Shown("hidden", None)
+    return Shown("seen" if probability > 0.5 else "absent", probability)
+
+
+def _one_sided(state: Visibility, like: float, other: Visibility, is_other: bool) -> Shown:
+    """Return what a date shows that is compared with dates of ``state`` alone."""
+    if like <= 1 - ALIKE:
+        if not is_other:
+            return Shown("hidden", None)
+        state = other
+    return Shown(state, like if state == "seen" else 1 - like)
+
+
+def _difference(pooled: Pooled, date: int, others: Sequence[int]) -> float:
+    """Return the median change probability between a date and others; NaN where no pair tells."""
+    pairs = [(min(date, other), max(date, other)) for other in others if 0 < abs(date - other) <= REACH]
+    values = [pooled[pair] for pair in pairs if pair in pooled]
+    return float(np.median(values)) if values else math.nan
+
+
+def sightings(
+    shown: Sequence[Shown], names: Sequence[str], area_m2: float, count: int | None
+) -> tuple[Sighting, ...]:
+    """Return the sightings of an event of ``count`` objects, one for each scene."""
+    none = None if count is None else 0
+    measured = {"seen": (area_m2, count), "absent": (0.0, none), "hidden": (None, None)}
+    return tuple(
+        Sighting(name, one.state, one.probability, *measured[one.state])
+        for name, one in zip(names, shown, strict=True)
+    )

@@ -1,0 +1,277 @@
+"""Events in a stack of scenes of 0.2 to 1.2 m, by the change and fact heads of a model.
+
+1. The network compares each scene with those near it in time (:mod:`workflows.monitor.stack.pairs`).
+2. For each date the pairs across it give the maps of a lasting step (:mod:`workflows.monitor.stack.steps`).
+3. These maps are outlined, grouped and described as those of two scenes.
+4. The pairs, averaged over each outline, tell which dates show the ground as before, as after, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import rasterio
+import shapely
+from shapely.geometry import MultiPolygon
+
+from rscc.facts.lone_changes import KINDS as LONE_KINDS
+from rscc.model_folder import ModelCard
+from tiling import Window
+from workflows.archive.folder import writing
+from workflows.errors import OptionInvalid
+from workflows.monitor.events import Direction, FoundEvent, Kind, Pair, Series
+from workflows.monitor.options import MonitorOptions
+from workflows.monitor.stack.kept import KeptSteps, StepChange
+from workflows.monitor.stack.pairs import PairMaps, maps_folder, pair_maps
+from workflows.monitor.stack.step_maps import step_maps
+from workflows.monitor.stack.visibility import next_step, shown_by_dates, sightings, went_back
+from workflows.options import SceneOptions
+from workflows.progress import Progress, report_progress
+from workflows.scene.found import FoundChange
+from workflows.scene.group import group
+from workflows.scene.outline import outline
+from workflows.scene.pixels import rasterize_outlines, window_around
+from workflows.scene.words.facts import describe_by_facts
+from workflows.scene.words.location import ground_of
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.facts.grounded_captions import GroundedCaption
+
+SAME_GROUND = 0.5
+"""Share of an outline that a later one must cover to be the end of the same event."""
+READ_PX = 2**20
+"""Pixels of a place up to which a pair is read at once for all changes."""
+_KINDS: dict[str, Kind] = {
+    "building": "building",
+    "road": "road",
+    "parking lot": "built_up",
+    "trees": "trees",
+    "bare ground": "bare_ground",
+}
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A change of the ground after date ``date``, and its mean probability in each pair that shows it."""
+
+    date: int
+    change: StepChange
+    pooled: dict[Pair, float]
+
+
+def find_objects(
+    series: Series, options: MonitorOptions, captioner: Captioner, progress: Progress | None = None
+) -> list[FoundEvent]:
+    """Find what appeared or disappeared to stay in a series; a pure function of its scenes.
+
+    Maps of pairs are kept in ``series.folder``. Progress is reported as the stages ``pairs`` and ``steps``.
+
+    Args:
+        captioner: a model with fact heads that is meant for the resolution of the scenes.
+
+    Raises:
+        OptionInvalid: the model has no fact heads.
+        TilingError, TooCoarse: a scene cannot be read, or the model is not meant for it.
+        MapsBusy, MapsUnusable: another run uses the folder, or the system refuses.
+    """
+    chosen = options.reading
+    if getattr(captioner, "facts", None) is None:
+        raise OptionInvalid(
+            f"model: {captioner.card.name} has no fact heads, by which events are named; leave --model out, "
+            "or give rscc-base or rscc-small"
+        )
+    with rasterio.Env():
+        pairs = pair_maps(series, chosen, captioner, progress)
+        if pairs is None:
+            return []
+        try:
+            kept = KeptSteps(
+                maps_folder(series, chosen, captioner), [one.key for one in series.scenes], pairs.frame
+            )
+            steps = _steps(pairs, kept, chosen, captioner.card, progress)
+        finally:
+            pairs.close()
+    return _events(steps, [scene.name for scene in series.scenes])
+
+
+def _steps(
+    pairs: PairMaps, kept: KeptSteps, options: SceneOptions, card: ModelCard, progress: Progress | None
+) -> list[_Step]:
+    steps: list[list[StepChange]] = []
+    new: set[int] = set()
+    for date in range(pairs.count - 1):
+        found = kept.read(date)
+        if found is None:
+            found = _find_changes(pairs, date, options, card)
+            new.add(date)
+        steps.append(found)
+        report_progress(progress, "steps", date + 1, pairs.count - 1)
+    new |= _pool([(date, change) for date, changes in enumerate(steps) for change in changes], pairs)
+    with writing(kept.folder):
+        for date in sorted(new):
+            kept.write(date, steps[date])
+        kept.remove_others()
+    return [
+        _Step(
+            date,
+            change,
+            {pair: mean for pair, name in pairs.names.items() if (mean := change.pooled[name]) is not None},
+        )
+        for date, changes in enumerate(steps)
+        for change in changes
+    ]
+
+
+def _find_changes(pairs: PairMaps, date: int, options: SceneOptions, card: ModelCard) -> list[StepChange]:
+    """Return what changed to stay after a date."""
+    with (
+        TemporaryDirectory(prefix="rscc-step-") as folder,
+        step_maps(pairs, date, Path(folder), card, options) as maps,
+    ):
+        if maps is None:
+            return []
+        regions = outline(maps.bands(), options.threshold_for(card), maps.frame.grid, options)
+        changes = group(regions, maps, options)
+        captions = describe_by_facts(changes, maps, ground_of(pairs.frame))
+        return [
+            _step_change(change, caption)
+            for change, caption in zip(changes.found, captions, strict=True)
+            if _is_witnessed(date, pairs.count, caption)
+        ]
+
+
+def _step_change(change: FoundChange, caption: GroundedCaption) -> StepChange:
+    return StepChange(
+        band=change.kind,
+        kind=_kind(caption),
+        direction=_direction(caption),
+        pixels=change.pixels,
+        geometry=MultiPolygon(list(shapely.get_parts(change.geometry))),
+        probability=change.probability,
+        count=change.count if change.kind == "change" else None,
+        area_m2=change.area_m2,
+        facts=_facts(change, caption),
+    )
+
+
+def _is_witnessed(date: int, count: int, caption: GroundedCaption) -> bool:
+    """Return whether a step after a date can be reported.
+
+    Before the second date only one tells how the ground was. What it shows alone may be a veil or a lorry,
+    unless the objects that changed are certain.
+    """
+    return date > 0 or count == 2 or caption.facts.sure != 0
+
+
+def _pool(changes: Sequence[tuple[int, StepChange]], pairs: PairMaps) -> set[int]:
+    """Add to each change its mean probability in pairs that it lacks; return the dates of those added to.
+
+    Each pair is opened once for all changes.
+    """
+    bands = ["change", *(kind.name for kind in LONE_KINDS)]
+    whole = pairs.frame.focus
+    at_once = whole.width * whole.height <= READ_PX
+    new: set[int] = set()
+    for pair, name in pairs.names.items():
+        for date, change in changes:
+            if name in change.pooled:
+                continue
+            window = window_around(change.pixels).intersection(whole)
+            values = pairs.probability(pair, whole if at_once else window, bands.index(change.band))
+            if values is not None and at_once:
+                values = values[window.slices(whole)]
+            change.pooled[name] = None if values is None else _mean_inside(values, window, change.pixels)
+            new.add(date)
+    return new
+
+
+def _mean_inside(values: np.ndarray, window: Window, outlines: MultiPolygon) -> float | None:
+    """Return the mean of values in outlines; None where less than half of them is known."""
+    inside = values[rasterize_outlines([outlines], window, all_touched=False)]
+    valid = inside[~np.isnan(inside)]
+    return float(valid.mean()) if len(valid) and 2 * len(valid) >= len(inside) else None
+
+
+def _events(steps: Sequence[_Step], names: Sequence[str]) -> list[FoundEvent]:
+    """Return one event for each step, but one for what came and went."""
+    tree = shapely.STRtree([step.change.pixels for step in steps])
+    ends: dict[int, int] = {}
+    for number in range(len(steps)):
+        if number not in ends.values():
+            later = _end_of(number, steps, tree, len(names))
+            if later is not None and later not in ends.values():
+                ends[number] = later
+    gone = set(ends.values())
+    return [
+        _event(step, steps[ends[number]].date if number in ends else None, names)
+        for number, step in enumerate(steps)
+        if number not in gone
+    ]
+
+
+def _end_of(number: int, steps: Sequence[_Step], tree: shapely.STRtree, count: int) -> int | None:
+    """Return the later step by which the ground of a step became as before; None where it stays."""
+    step = steps[number]
+    date = next_step(step.pooled, step.date, count)
+    if date is None:
+        return None
+    back = went_back(step.pooled, step.date, date)
+    for other in sorted(tree.query(step.change.pixels, predicate="intersects").tolist()):
+        later = steps[other]
+        if later.date != date:
+            continue
+        shared = step.change.pixels.intersection(later.change.pixels).area
+        if shared < SAME_GROUND * later.change.pixels.area:
+            continue
+        opposite = (step.change.direction, later.change.direction) == ("appeared", "disappeared")
+        if back or (back is None and opposite):
+            return int(other)
+    return None
+
+
+def _event(step: _Step, stop: int | None, names: Sequence[str]) -> FoundEvent:
+    change = step.change
+    shown = shown_by_dates(step.pooled, step.date, stop, len(names))
+    return FoundEvent(
+        geometry=change.geometry,
+        kind=change.kind,
+        direction=change.direction,
+        sightings=sightings(shown, names, change.area_m2, change.count),
+        probability=change.probability,
+        count=change.count,
+        area_m2=change.area_m2,
+        facts=change.facts,
+    )
+
+
+def _direction(caption: GroundedCaption) -> Direction:
+    direction = caption.facts.direction
+    return direction if direction in ("appeared", "disappeared") else "changed"
+
+
+def _kind(caption: GroundedCaption) -> Kind:
+    """Return what appeared or disappeared: what is built decides, see ``ChangeFacts.direction``."""
+    facts = caption.facts
+    for name in _KINDS:
+        if name in (facts.gone if facts.direction == "disappeared" else facts.came):
+            return _KINDS[name]
+    return "changed"
+
+
+def _facts(change: FoundChange, caption: GroundedCaption) -> dict[str, Any]:
+    facts = caption.facts
+    return {
+        "sentence": caption.text,
+        "came": list(facts.came),
+        "gone": list(facts.gone),
+        "before_cover": list(facts.before),
+        "count_sure": facts.sure,
+        "largest_m2": change.largest_m2,
+        "cut_by_edge": change.cut_by_edge,
+    }

@@ -1,0 +1,122 @@
+"""Options as dataclass fields: checked values, with what commands, run records and archive keys need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
+
+from workflows.errors import OptionInvalid
+
+Place = Literal["settings", "dates", "overlap", "none"]
+"""Entry of an archive's key that holds a field; ``settings`` are in the run record too."""
+Panel = Literal["Input", "Output", "Detection", "Words", "Advanced"]
+"""Panel of the commands' help."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """Description of one field.
+
+    Attributes:
+        help: help text of the command-line option; None if no command has it.
+        panel: panel of the help.
+        hidden: the help leaves it out; the command reference lists it.
+        place: where the value is written; ``none`` if the result does not depend on it.
+        flag: command-line option; empty: made from the name of the field.
+        metavar: name of the value in the help.
+        allowed: the allowed values in words.
+        is_allowed: returns whether a value other than None is allowed.
+        read: parses the text of the command line; raises ValueError.
+    """
+
+    help: str | None = None
+    panel: Panel = "Advanced"
+    hidden: bool = False
+    place: Place = "settings"
+    flag: str = ""
+    metavar: str | None = None
+    allowed: str = ""
+    is_allowed: Callable[[Any], bool] | None = None
+    read: Callable[[Any], Any] | None = None
+
+
+def option(default: Any, help: str | None = None, **details: Any) -> Any:
+    """Return a dataclass field; ``details`` are further attributes of :class:`Option`."""
+    return field(default=default, metadata={"option": Option(help, **details)})
+
+
+def between(low: float, high: float, unit: str = "") -> dict[str, Any]:
+    """Return the details of a number from ``low`` to ``high``, ends included."""
+    allowed = f"{unit}, {low:g} to {high:g}" if unit else f"{low:g} to {high:g}"
+    return {"allowed": allowed, "is_allowed": lambda value: low <= value <= high}
+
+
+def one_of(values: tuple[str, ...]) -> dict[str, Any]:
+    """Return the details of a choice."""
+    return {"allowed": " or ".join(values), "is_allowed": lambda value: value in values}
+
+
+class Options:
+    """Base of the option dataclasses; each field is made by :func:`option`."""
+
+    def __post_init__(self) -> None:
+        for name in self.names():
+            value = getattr(self, name)
+            if type(value).__module__ == "numpy":  # run records hold plain numbers only
+                value = value.item()
+                object.__setattr__(self, name, value)
+            if value is not None and not _is_allowed(value, self.option(name)):
+                raise self.invalid(name, value)
+
+    @classmethod
+    def read(cls, texts: Mapping[str, Any]) -> Self:
+        """Return the options of texts from the command line, by field.
+
+        Raises:
+            OptionInvalid: a text cannot be parsed, or its value is out of range.
+        """
+        values = {}
+        for name, text in texts.items():
+            read = cls.option(name).read
+            try:
+                values[name] = text if read is None or text is None else read(text)
+            except ValueError:
+                raise cls.invalid(name, text) from None
+        return cls(**values)
+
+    @classmethod
+    def invalid(cls, name: str, value: Any) -> OptionInvalid:
+        """Return the error about a value of a field."""
+        flag = cls.flag(name).removeprefix("--")
+        return OptionInvalid(f"{flag} is {str(value)[:60]}; it must be {cls.option(name).allowed}")
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of all fields."""
+        return [each.name for each in fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def option(cls, name: str) -> Option:
+        """Return the description of a field."""
+        described: Option = cls.__dataclass_fields__[name].metadata["option"]  # type: ignore[attr-defined]
+        return described
+
+    @classmethod
+    def again(cls, name: str, help: str = "", **details: Any) -> Any:
+        """Return the same field for another class: None by default, perhaps with another help."""
+        described = cls.option(name)
+        changed = replace(described, help=help or described.help, **details)
+        return field(default=None, metadata={"option": changed})
+
+    @classmethod
+    def flag(cls, name: str) -> str:
+        """Return the command-line option of a field."""
+        return cls.option(name).flag or f"--{name.replace('_', '-')}"
+
+
+def _is_allowed(value: Any, described: Option) -> bool:
+    try:
+        return described.is_allowed is None or described.is_allowed(value)
+    except (TypeError, AttributeError):
+        return False  # a value of another type

@@ -1,0 +1,261 @@
+"""Read the polygons of a vector file that may come from anybody.
+
+GeoJSON and CSV are parsed here, since GDAL would ask the address that a GeoJSON's ``crs`` may name. Of the
+other formats only those of :data:`FORMATS` are opened, by their first bytes, and their CRS is checked before
+PROJ sees it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from rscc.files import parsed_json, read_file, temporary_folder
+from tiling import UnsafeReference, checked_crs, is_special_file
+from tiling.crs_texts import check_crs_bytes
+from workflows.bounded import bounded_memory
+from workflows.errors import WorkflowError
+from workflows.printable import printable
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+LARGEST_BYTES = 2**30
+"""Largest vector file that is read, and the most bytes that a zip may unpack to."""
+FORMATS = {
+    ".gpkg": (b"SQLite format 3\0",),
+    ".sqlite": (b"SQLite format 3\0",),
+    ".fgb": (b"fgb",),
+    ".shp": (b"\x00\x00\x27\x0a",),
+    ".parquet": (b"PAR1",),
+    ".geoparquet": (b"PAR1",),
+    ".kml": (b"<", b"\xef\xbb\xbf<"),
+    ".gml": (b"<", b"\xef\xbb\xbf<"),
+    ".mif": (b"Version", b"VERSION", b"version"),
+    ".tab": (b"!table", b"!Table", b"!TABLE"),
+    ".dxf": (b" ", b"0", b"999"),
+}
+"""Vector formats that GDAL reads for us by their suffixes, and the first bytes of their files."""
+_GEOJSON = (".geojson", ".json", ".geojsonl", ".geojsons", ".ndjson")
+_PARQUET = (".parquet", ".geoparquet")
+_TEXT = (*_GEOJSON, ".csv")
+# Files of a shapefile, and of MapInfo, that belong to the one that is named.
+_PARTS = (".shx", ".dbf", ".prj", ".cpg", ".mid", ".map", ".dat", ".id")
+# Documents of XML that lead GDAL elsewhere.
+_LEADING = (b"<ogrvrt", b"<vrtdataset", b"<ogrwfs", b"<wfs_capa", b"<gdal_", b"<!doctype", b"<!entity")
+_HEAD = 4096
+# Do not fetch schemas, write no side-cars.
+_SETTINGS = {"GML_DOWNLOAD_SCHEMA": "NO", "GML_SAVE_RESOLVED_TO": "NONE", "GDAL_HTTP_TIMEOUT": "1"}
+_WGS84 = "EPSG:4326"
+
+
+class PolygonFiles:
+    """Reads polygons for one purpose.
+
+    Args:
+        error: class of the errors that are raised for a wrong file; each names the file.
+        most: features that are read at most.
+    """
+
+    def __init__(self, error: type[WorkflowError], most: int) -> None:
+        self.error, self.most = error, most
+
+    def read(self, text: str) -> tuple[GeoDataFrame, str | None]:
+        """Return the features of a file with a CRS, and the name of their layer where there are several.
+
+        Args:
+            text: a path; for another than the first layer with ``|layername=LAYER`` behind it.
+        """
+        file, _, rest = text.partition("|")
+        layer = rest.removeprefix("layername=") or None
+        path, shown = Path(file), printable(file)
+        if is_special_file(path) or not path.is_file():
+            raise self.error(f"{shown}: there is no such file; give a file with polygons")
+        if path.stat().st_size > LARGEST_BYTES:
+            raise self.error(f"{shown}: larger than {LARGEST_BYTES // 2**20} MiB; cut it to the scenes")
+        with self.one_line(shown), bounded_memory(), _unpacked(path) as found:
+            suffix = found.suffix.lower()
+            if suffix in _GEOJSON:
+                frame, used = self.from_geojson(_geojson(found, suffix), shown), None
+            elif suffix == ".csv":
+                frame, used = _csv(found, self.most), None
+            elif suffix in FORMATS:
+                frame, used = _vector(found, suffix, layer, self.most)
+            else:
+                raise ValueError(f"no such format is read; save it as one of {', '.join(SUFFIXES)}")
+            if len(frame) > self.most:
+                raise ValueError(f"more than {self.most:,} features; cut it to the scenes")
+            if frame.crs is None:
+                raise ValueError("no coordinate reference system; set it with ogr2ogr -a_srs EPSG:...")
+        return frame, used
+
+    @contextmanager
+    def one_line(self, shown: str) -> Iterator[None]:
+        """Turn what drivers raise on a damaged file into an error of one line."""
+        try:
+            yield
+        except (self.error, UnsafeReference):
+            raise
+        except MemoryError as error:
+            raise self.error(f"{shown}: takes too much memory; cut it to the ground of the scenes") from error
+        except Exception as error:  # of many classes
+            reason = printable(" ".join(str(error).split()))[:200]
+            raise self.error(f"{shown}: cannot be read as polygons ({reason})") from error
+
+    def from_geojson(self, content: dict[str, Any], shown: str) -> GeoDataFrame:
+        """Return the features of a collection, in the CRS of its old ``crs`` member or WGS84."""
+        from geopandas import GeoDataFrame
+        from shapely.geometry import shape
+
+        features = [content] if content.get("type") == "Feature" else content.get("features")
+        if not isinstance(features, list) or not all(isinstance(one, dict) for one in features):
+            raise self.error(f"{shown}: is no GeoJSON collection of features")
+        if len(features) > self.most:
+            raise self.error(f"{shown}: more than {self.most:,} features; cut it to the scenes")
+        rows = [one["properties"] if isinstance(one.get("properties"), dict) else {} for one in features]
+        shapes = [None if one.get("geometry") is None else shape(one["geometry"]) for one in features]
+        ids = [one.get("id", number) for number, one in enumerate(features, start=1)]
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        cells = {name: [row.get(name) for row in rows] for name in columns if name != "geometry"}
+        crs = self._crs_member(content.get("crs"), shown)
+        return GeoDataFrame(cells, geometry=shapes, index=ids, crs=crs)
+
+    def _crs_member(self, member: Any, shown: str) -> str:
+        if member is None:
+            return _WGS84
+        properties = member.get("properties") if isinstance(member, dict) else None
+        name = properties.get("name") if isinstance(properties, dict) else None
+        if not isinstance(name, str):
+            raise self.error(f"{shown}: its crs names no coordinate reference system; remove it, or name one")
+        text = checked_crs(name, shown)
+        return _WGS84 if text.upper().endswith("CRS84") else text
+
+
+SUFFIXES = (*_TEXT, *FORMATS, ".zip")
+"""Suffixes of the files that are read."""
+
+
+def holds_polygons(path: Path) -> bool:
+    """Return whether a file is one of these formats by its name; a zip, by the names in it."""
+    suffix = path.suffix.lower()
+    if suffix != ".zip" or is_special_file(path) or not path.is_file():
+        return suffix in SUFFIXES and suffix != ".zip"
+    try:
+        return any(_is_vector(name) for name in _names(path))
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def _names(path: Path) -> list[str]:
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        return archive.namelist()
+
+
+def _is_vector(name: str) -> bool:
+    return PurePosixPath(name).suffix.lower() in (*_TEXT, *FORMATS)
+
+
+@contextmanager
+def _unpacked(path: Path) -> Iterator[Path]:
+    """Yield the file itself; of a zip its first vector file, unpacked with what belongs to it."""
+    if path.suffix.lower() != ".zip":
+        yield path
+        return
+    with temporary_folder() as folder, path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        first = next((one for one in archive.infolist() if _is_vector(one.filename)), None)
+        if first is None:
+            raise ValueError("it holds no file with polygons")
+        stem = PurePosixPath(first.filename).with_suffix("")
+        own = [
+            one
+            for one in archive.infolist()
+            if one is first
+            or (
+                PurePosixPath(one.filename).with_suffix("") == stem
+                and PurePosixPath(one.filename).suffix.lower() in _PARTS
+            )
+        ]
+        if sum(one.file_size for one in own) > LARGEST_BYTES:
+            raise ValueError(f"it unpacks to more than {LARGEST_BYTES // 2**20} MiB")
+        for one in own:
+            with (
+                archive.open(one) as source,
+                (folder / f"layer{PurePosixPath(one.filename).suffix.lower()}").open("xb") as target,
+            ):
+                shutil.copyfileobj(source, target)
+        yield folder / f"layer{PurePosixPath(first.filename).suffix.lower()}"
+
+
+def _geojson(path: Path, suffix: str) -> dict[str, Any]:
+    content = read_file(path, LARGEST_BYTES)
+    if suffix in (".geojson", ".json"):
+        parsed = parsed_json(content)
+        if not isinstance(parsed, dict):
+            raise ValueError("it is no GeoJSON")
+        return parsed
+    lines = (line.strip(b"\x1e \r\t") for line in content.split(b"\n"))
+    return {"type": "FeatureCollection", "features": [parsed_json(line) for line in lines if line]}
+
+
+def _csv(path: Path, most: int) -> GeoDataFrame:
+    """Return the rows of a table with outlines as WKT in degrees, as we write it."""
+    import shapely
+    from geopandas import GeoDataFrame
+
+    reader = csv.DictReader(io.StringIO(read_file(path, LARGEST_BYTES).decode("utf-8-sig")))
+    names = [name for name in reader.fieldnames or () if name]
+    outline = next((name for name in names if name.lower() in ("wkt", "geometry", "the_geom")), None)
+    if outline is None:
+        raise ValueError("it has no column wkt with outlines in degrees of longitude and latitude")
+    rows = [row for row, _ in zip(reader, range(most + 1), strict=False)]
+    cells = {name: [row.get(name) or None for row in rows] for name in names if name != outline}
+    return GeoDataFrame(cells, geometry=shapely.from_wkt([row[outline] or None for row in rows]), crs=_WGS84)
+
+
+def _vector(path: Path, suffix: str, layer: str | None, most: int) -> tuple[GeoDataFrame, str | None]:
+    """Return the features of a layer, by default the first, and its name where there are several."""
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if not head.startswith(FORMATS[suffix]) or any(mark in head.lower() for mark in _LEADING):
+        raise ValueError(f"it is no {suffix} file; save it again as GeoPackage")
+    for beside in (path.with_suffix(".prj"), path.with_suffix(".PRJ")):
+        if beside.is_file():
+            check_crs_bytes(printable(path), read_file(beside, _HEAD * 25))
+    if suffix in _PARQUET:
+        return _parquet(path, most), None
+    import pyogrio
+
+    before = {name: pyogrio.get_gdal_config_option(name) for name in _SETTINGS}
+    pyogrio.set_gdal_config_options(_SETTINGS)
+    try:
+        layers = [str(one) for one, kind in pyogrio.list_layers(path) if kind is not None]
+        if not layers or (layer is not None and layer not in layers):
+            there = printable(", ".join(layers[:20])) or "none"
+            raise ValueError(f"it has no layer {printable(layer or '')}; its layers of shapes are: {there}")
+        chosen = layer or layers[0]
+        if crs := pyogrio.read_info(path, layer=chosen)["crs"]:
+            checked_crs(crs, printable(path))
+        frame = pyogrio.read_dataframe(path, layer=chosen, fid_as_index=True, max_features=most + 1)
+    finally:
+        pyogrio.set_gdal_config_options(before)
+    return frame, chosen if len(layers) > 1 else None
+
+
+def _parquet(path: Path, most: int) -> GeoDataFrame:
+    import geopandas
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    if metadata.num_rows > most or sum(one.total_byte_size for one in groups) > LARGEST_BYTES:
+        raise ValueError(f"more than {most:,} features, or {LARGEST_BYTES // 2**20} MiB unpacked")
+    check_crs_bytes(printable(path), (metadata.metadata or {}).get(b"geo", b""))
+    frame = geopandas.read_parquet(path)
+    frame.index = range(1, len(frame) + 1)
+    return frame

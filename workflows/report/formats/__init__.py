@@ -1,0 +1,1 @@
+"""Report formats other than GeoJSON: GeoPackage, FlatGeobuf, GeoParquet, GeoJSON lines."""

@@ -1,0 +1,226 @@
+"""Write and read changes as GeoParquet, in groups of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyproj
+import shapely
+from shapely.geometry import MultiPolygon, shape
+
+from rscc.files import parsed_json
+from workflows.report.change import KINDS, LISTS, PROPERTIES, Change, attributes_of, given_columns, is_valid
+from workflows.report.geojson import CRS, parts_of
+
+GROUP = 10_000
+GEOMETRY = "geometry"
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+BBOX = pa.struct([(corner, pa.float64()) for corner in _CORNERS])
+_TYPES = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    list: pa.list_(pa.string()),
+}
+SCHEMA = pa.schema(
+    {
+        **dict.fromkeys(("pair", "site"), pa.string()),
+        **{name: _TYPES[KINDS[name]] for name in PROPERTIES},
+        GEOMETRY: pa.binary(),
+        "bbox": BBOX,
+    }
+)
+PLAIN_SCHEMA = pa.schema(
+    {name: pa.string() if name in LISTS else SCHEMA.field(name).type for name in SCHEMA.names[:-1]}
+)
+# Columns of the report of a single pair.
+REPORT_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in ("pair", "site")])
+
+
+_PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+
+
+def given_fields(changes: Sequence[Change]) -> list[pa.Field]:
+    """Return the columns of given outlines: of one type where all values are, else texts."""
+    found: dict[str, set[type]] = {}
+    for change in changes:
+        for name, value in change.attributes.items():
+            found.setdefault(name, set()).update(() if value is None else (type(value),))
+    types = {name: float if kinds == {int, float} else _only(kinds) for name, kinds in found.items()}
+    return [pa.field(name, _PLAIN.get(kind, pa.string())) for name, kind in types.items()]
+
+
+def given_cells(change: Change, fields: Sequence[pa.Field]) -> dict[str, Any]:
+    """Return the values of a change in the columns of :func:`given_fields`."""
+    cells = {field.name: change.attributes.get(field.name) for field in fields}
+    return {
+        field.name: str(value) if field.type == pa.string() and value is not None else value
+        for field, value in zip(fields, cells.values(), strict=True)
+    }
+
+
+def _only(kinds: set[type]) -> type:
+    return next(iter(kinds)) if len(kinds) == 1 else str
+
+
+def change_row(feature: Any) -> dict[str, Any]:
+    """Return the row of one feature of a report: the attributes of every report and its geometry.
+
+    Raises:
+        Exception: the feature is damaged; of any class, because shapely raises many.
+    """
+    own = attributes_of(feature)
+    for name, value in own.items():
+        if not is_valid(name, value):
+            raise ValueError(f"{name} is damaged")
+    geometry = MultiPolygon(parts_of(shape(feature["geometry"])))
+    if not np.isfinite(shapely.get_coordinates(geometry)).all():
+        raise ValueError("an outline has corners nowhere")
+    return {**own, GEOMETRY: geometry}
+
+
+class ChangeTable:
+    """A GeoParquet 1.1 file that changes are added to; a context manager.
+
+    Geometries are multipolygons in longitude and latitude (WGS84) as WKB, each with its ``bbox``, by which
+    readers skip groups of rows. The same changes make the same bytes. ``schema`` has the wanted columns of
+    :data:`SCHEMA`.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema = SCHEMA) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
+        self._rows: list[dict[str, Any]] = []
+        self._bounds = np.array([np.inf, np.inf, -np.inf, -np.inf])
+
+    def __enter__(self) -> ChangeTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def add(self, pair: str | None, site: str | None, changes: Iterable[Mapping[str, Any]]) -> None:
+        """Add the changes of one pair, as :func:`change_row` returns them."""
+        for change in changes:
+            self._rows.append({"pair": pair, "site": site, **change})
+            if len(self._rows) == GROUP:
+                self._write()
+
+    def finish(self, record: Mapping[str, Any] | None) -> None:
+        """Write the remaining rows, and as metadata ``rscc`` the run record that all changes share."""
+        self._write()
+        column: dict[str, Any] = {
+            "encoding": "WKB",
+            "geometry_types": ["MultiPolygon"],
+            "crs": pyproj.CRS(CRS).to_json_dict(),
+            "covering": {"bbox": {corner: ["bbox", corner] for corner in _CORNERS}},
+        }
+        if np.isfinite(self._bounds).all():
+            column["bbox"] = self._bounds.tolist()
+        geo = {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
+        metadata = {"geo": geo, "rscc": record}
+        self._writer.add_key_value_metadata(
+            {key: json.dumps(value, ensure_ascii=False) for key, value in metadata.items()}
+        )
+
+    def _write(self) -> None:
+        if not self._rows:
+            return
+        geometries = np.array([row[GEOMETRY] for row in self._rows], dtype=object)
+        bounds = shapely.bounds(geometries)  # (n, 4); not a number where a geometry is empty
+        known = bounds[np.isfinite(bounds).all(1)]
+        if len(known):
+            self._bounds[:2] = np.minimum(self._bounds[:2], known[:, :2].min(0))
+            self._bounds[2:] = np.maximum(self._bounds[2:], known[:, 2:].max(0))
+        for row, wkb, corners in zip(self._rows, shapely.to_wkb(geometries), bounds.tolist(), strict=True):
+            row[GEOMETRY] = wkb
+            row["bbox"] = None if np.isnan(corners[0]) else dict(zip(_CORNERS, corners, strict=True))
+        self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema), row_group_size=GROUP)
+        self._rows.clear()
+
+
+def read_record(path: Path) -> bytes | None:
+    """Return the text of the run record in a file; None without one.
+
+    Raises:
+        OSError, ValueError: it is no Parquet.
+    """
+    with _plain_errors():
+        metadata: dict[bytes, bytes] = pq.read_metadata(path).metadata or {}
+    return metadata.get(b"rscc")
+
+
+def read_rows(path: Path, most: int) -> Iterator[dict[str, Any]]:
+    """Yield attributes and geometry (WKB) of changes, as far as the file has these columns.
+
+    Raises:
+        OSError, ValueError: it is no Parquet, or has more bytes than ``most`` unpacked.
+    """
+    with _plain_errors():
+        metadata = pq.read_metadata(path)
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > most:
+            raise ValueError(f"unpacked it has more than {most / 2**20:,.0f} MiB")
+        leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+        # A dictionary stays one, since a few bytes of it can stand for a long text in every row.
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        with pq.ParquetFile(path, read_dictionary=texts) as file:
+            record = (metadata.metadata or {}).get(b"rscc")
+            wanted = (*PROPERTIES, *given_columns(record and parsed_json(record)), GEOMETRY)
+            columns = [name for name in dict.fromkeys(wanted) if name in file.schema_arrow.names]
+            if not {"id", GEOMETRY} <= set(columns):
+                raise ValueError("it has no changes")
+            for batch in file.iter_batches(GROUP, columns=columns):
+                for row in _rows(batch):
+                    most -= sum(map(_size, row.values()))
+                    if most < 0:
+                        raise ValueError("it holds more than a report can have")
+                    yield row
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    for number in range(batch.num_rows):
+        yield {
+            name: column[number].as_py()
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+
+
+def _size(value: Any) -> int:
+    """Return about the bytes of a value."""
+    if isinstance(value, list):
+        return 8 + sum(map(_size, value))
+    return len(value) if isinstance(value, str | bytes) else 8
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Raise pyarrow's errors on a damaged file as ValueError."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+
+
+def read_groups(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that :class:`ChangeTable` wrote, for formats without lists: lists as JSON, no boxes."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(GROUP, columns=PLAIN_SCHEMA.names):
+            columns = [
+                _as_json(column) if name in LISTS else column
+                for name, column in zip(PLAIN_SCHEMA.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=PLAIN_SCHEMA)
+
+
+def _as_json(column: pa.Array) -> pa.Array:
+    texts = [None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()]
+    return pa.array(texts, pa.string())

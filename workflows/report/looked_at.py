@@ -1,0 +1,93 @@
+"""What a report says of the ground that was looked at: its area, and what was not judged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rscc.text.wording import listed
+from workflows.report.record import Run
+
+# Where ground is that was not judged, by the name of the reason in the record.
+_REASONS = {
+    "fill": "without data",
+    "cloud": "under cloud",
+    "shadow": "in the shadow of clouds",
+    "haze": "under haze",
+}
+# A smaller share of the ground is not worth a clause: edges of warped scenes.
+_WORTH_SAYING = 0.005
+_HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
+
+
+@dataclass(frozen=True)
+class LookedAt:
+    """The ground of a report.
+
+    Attributes:
+        total_m2: what was asked for, in square metres.
+        unjudged_m2: what of it was not judged.
+        reasons: why, in words, the most frequent first.
+    """
+
+    total_m2: float
+    unjudged_m2: float
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: Run) -> LookedAt | None:
+        """Return what a run record says; None where it does not, or is damaged."""
+        gsd, width, height = (
+            number_in(run, *names) for names in (("tiling", "gsd"), ("focus", "width"), ("focus", "height"))
+        )
+        total = gsd * gsd * width * height
+        if not 0 < total < math.inf:
+            return None
+        areas = {words: number_in(run, "not_judged", "by", name) for name, words in _REASONS.items()}
+        unjudged = min(total, number_in(run, "not_judged", "area_m2"))
+        if unjudged < _WORTH_SAYING * total:
+            unjudged, areas = 0.0, {}
+        reasons = sorted((words for words in areas if areas[words] >= 0.05 * unjudged), key=areas.__getitem__)
+        return cls(total, unjudged, tuple(reversed(reasons)))
+
+    @property
+    def judged(self) -> str:
+        """The ground that was judged, in words: ``31.8 of 32.2 ha``, or ``32.2 ha``."""
+        total = area_in_words(self.total_m2)
+        if not self.unjudged_m2:
+            return total
+        return f"{self._in_same_unit(self.total_m2 - self.unjudged_m2).split()[0]} of {total}"
+
+    @property
+    def unjudged(self) -> str | None:
+        """What was not judged and why, in words: ``0.4 ha were under cloud``; None without any."""
+        if not self.unjudged_m2:
+            return None
+        why = listed(list(self.reasons)).replace(" and ", " or ") if self.reasons else "not judged"
+        return f"{self._in_same_unit(self.unjudged_m2)} were {why}"
+
+    def _in_same_unit(self, area: float) -> str:
+        """Return an area in the unit of all of the ground."""
+        unit = area_in_words(self.total_m2).split()[1]
+        size = {"m2": 1.0, "ha": _HECTARE, "km2": _SQUARE_KILOMETRE}[unit]
+        return f"{area / size:,.{0 if unit == 'm2' else 1}f} {unit}"
+
+
+def area_in_words(area: float) -> str:
+    """Return an area, given in square metres, in the unit that suits its size."""
+    if area >= _SQUARE_KILOMETRE:
+        return f"{area / _SQUARE_KILOMETRE:,.1f} km2"
+    if area >= _HECTARE:
+        return f"{area / _HECTARE:,.1f} ha"
+    return f"{area:,.0f} m2"
+
+
+def number_in(run: Run, *names: str) -> float:
+    """Return a number of the record that is 0 or more, else 0."""
+    value: Any = run
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < 1e15 else 0.0

@@ -1,0 +1,122 @@
+"""The content of a page: plain values, and texts without characters that steer or hide what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import shapely
+from shapely.geometry import MultiPolygon, shape
+
+from tiling import Window
+from workflows.report.change import Change, feature_of
+from workflows.report.edited import BY_HAND
+from workflows.report.page.imagery import Picture
+from workflows.report.page.made import file_name, how_made, without_folders
+from workflows.report.page.template import legible
+from workflows.report.record import of_scenes, run_id, text_in
+from workflows.report.scenes import STEPS, Pictured, largest_part
+from workflows.report.summary import summary_of
+
+VERSION = 1
+# Attributes of a change that the page does not show, or shows otherwise.
+_LEFT_OUT = ("date_before", "date_after", "before", "after", "model", "model_version", "outline_of")
+
+
+def page_content(
+    report: Pictured,
+    outlines: Sequence[MultiPolygon],
+    not_judged: MultiPolygon,
+    window: Window,
+    gsd: float,
+) -> dict[str, Any]:
+    """Return everything that a page shows but the pictures.
+
+    Args:
+        report: the changes and the run record.
+        outlines: of the changes, in pixels of the working grid.
+        not_judged: the ground that was not judged, likewise.
+        window: the pixels of the grid that are shown; the page counts from its corner.
+        gsd: metres per pixel.
+    """
+    record, changes = report.run, report.changes
+    names, dates = of_scenes(record, "path"), of_scenes(record, "date")
+    warnings = record.get("warnings")
+    content: dict[str, Any] = {
+        "version": VERSION,
+        # What marks belong to: the run, whatever the file is called.
+        "report": run_id(record),
+        "name": report.source.name,
+        "scenes": {role: {"name": file_name(names[role]), "date": dates[role]} for role in names},
+        "model": {key: text_in(record, "model", key) for key in ("name", "version")},
+        "started": text_in(record, "started"),
+        "rscc": text_in(record, "versions", "rscc"),
+        "made": [list(term) for term in how_made(record)],
+        "warnings": [without_folders(str(one), record) for one in warnings]
+        if isinstance(warnings, list)
+        else [],
+        "summary": summary_of(changes, record).as_dict(),
+        "width": window.width,
+        "height": window.height,
+        "gsd": gsd,
+        "steps": STEPS,
+        "not_judged": _rings(not_judged, window),
+        "changes": [
+            _change(change, outline, window) for change, outline in zip(changes, outlines, strict=True)
+        ],
+    }
+    shown: dict[str, Any] = legible(content)
+    return shown
+
+
+def placed(picture: Picture, window: Window, before: str, after: str) -> dict[str, Any]:
+    """Return what a page knows of a picture.
+
+    Args:
+        picture: the same part of the ground on both dates.
+        window: the pixels of the working grid that are shown; the page counts from its corner.
+        before, after: addresses of its two files.
+    """
+    part = picture.window
+    return {
+        "box": [part.col_off - window.col_off, part.row_off - window.row_off, part.width, part.height],
+        "reduced": round(picture.reduced, 3),
+        "before": before,
+        "after": after,
+    }
+
+
+def _change(change: Change, outline: MultiPolygon, window: Window) -> dict[str, Any]:
+    # As it is written, so that a report read from its file has the same page.
+    feature = feature_of(change)
+    place = shapely.normalize(shape(feature["geometry"])).representative_point()
+    return {
+        **{name: value for name, value in feature["properties"].items() if name not in _LEFT_OUT},
+        "by_hand": change.model == BY_HAND,
+        "at": _inside(outline, window),
+        "lon": round(place.x, 6),
+        "lat": round(place.y, 6),
+        "rings": _rings(outline, window),
+    }
+
+
+def _inside(outline: MultiPolygon, window: Window) -> list[float]:
+    """Return x and y of a point in the largest part of a change, which a thumbnail shows."""
+    point = largest_part(outline).representative_point()
+    return [round(point.x - window.col_off, 1), round(point.y - window.row_off, 1)]
+
+
+def _rings(outline: MultiPolygon, window: Window) -> list[list[int]]:
+    return [
+        ring_steps(ring.coords, window)
+        for polygon in outline.geoms
+        for ring in (polygon.exterior, *polygon.interiors)
+    ]
+
+
+def ring_steps(coordinates: Any, window: Window) -> list[int]:
+    """Return x and y of the first corner, then of the steps from corner to corner, in parts of a pixel."""
+    corners = np.asarray(coordinates)[:-1] - (window.col_off, window.row_off)  # (n, 2)
+    whole = np.rint(corners * STEPS).astype(int)
+    return [int(value) for value in np.diff(whole, axis=0, prepend=0).ravel()]

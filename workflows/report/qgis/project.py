@@ -1,0 +1,285 @@
+"""Write a QGIS project of a report: both scenes, the changes on top in their style, bookmarks."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+from xml.sax.saxutils import escape
+
+import pyproj
+from shapely.geometry import MultiPolygon, Polygon
+
+from tiling import SceneInfo, describe, is_address, locate, on_map, transformer
+from workflows.errors import FormatUnsupported, OptionInvalid
+from workflows.files import check_free, write_together
+from workflows.options import ServerOptions
+from workflows.printable import printable
+from workflows.report.change import Change
+from workflows.report.geojson import CRS, bbox_of, geometry_member, json_text, parts_of
+from workflows.report.not_judged import not_judged_outline
+from workflows.report.qgis import file_text, qgis_style
+from workflows.report.reading import open_report
+from workflows.report.record import Run, grid_crs, text_in
+from workflows.report.scenes import check_order, find_scenes
+
+SUFFIXES = (".qgz", ".qgs")
+MOST_BOOKMARKS = 500
+"""QGIS shows bookmarks in one list; the largest changes have one."""
+_NAME_LENGTH = 80
+# Share of the width that is shown around all changes, and around the one of a bookmark.
+_MARGIN, _MARGIN_OF_ONE = 0.1, 0.5
+_COLOURS = ("red", "green", "blue")
+_Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class WrittenProject:
+    """A project, and how many changes and bookmarks it has."""
+
+    path: Path
+    changes: int
+    bookmarks: int
+
+
+def write_project(
+    report: Path,
+    target: Path | None = None,
+    scenes: tuple[str, str] | None = None,
+    *,
+    servers: ServerOptions,
+    overwrite: bool = False,
+) -> WrittenProject:
+    """Write a QGIS project of a report.
+
+    Args:
+        report: its file.
+        target: ``.qgz`` or ``.qgs``; None: the name of the report with ``.qgz``.
+        scenes: before and after; None: where the report says, or beside it.
+        servers: which may be asked for the scenes.
+        overwrite: an existing project may be replaced.
+
+    Raises:
+        ReportInvalid, SceneNotFound: the report or its scenes cannot be read.
+        TilingError: a scene cannot be read.
+        OptionInvalid: the report or a scene has a name that a project cannot hold.
+        FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: it cannot be written.
+    """
+    target = report.with_suffix(SUFFIXES[0]) if target is None else target
+    if target.suffix.lower() not in SUFFIXES:
+        raise FormatUnsupported(f"{target}: projects are written as {' or '.join(SUFFIXES)}")
+    check_free((target,), overwrite, (report, *(scenes or ())))
+    if not os.path.abspath(report).isprintable():
+        raise OptionInvalid(f"{printable(report)}: no project can hold such a name; rename it")
+    read = open_report(report)
+    names = scenes or find_scenes(read)
+    check_order(read, names)
+    if scenes is None:
+        for name in filter(is_address, names):
+            raise OptionInvalid(
+                f"{printable(report)}: it names a scene on a server, {printable(name)}, which QGIS would ask "
+                "whenever it opens the project; if you want that, give BEFORE and AFTER"
+            )
+    infos = [describe(name, servers.access) for name in names]
+    for info in infos:
+        _check_source(info)
+    text = _project_text(target, report, read.changes, read.run, infos)
+    write_together({target: [zipped(text) if target.suffix.lower() == ".qgz" else text]})
+    count = len(read.changes)
+    return WrittenProject(target, count, min(count, MOST_BOOKMARKS))
+
+
+def _check_source(info: SceneInfo) -> None:
+    # A signature or password would lie in the project for everybody who gets it.
+    if locate(info.path).source != info.source and locate(info.source).local is None:
+        raise OptionInvalid(
+            f"{info.path}: its address holds a secret that the project would tell; download it"
+        )
+    if not info.source.isprintable():
+        raise OptionInvalid(f"{printable(info.path)}: no project can hold such a name; rename it")
+
+
+def _project_text(
+    target: Path, report: Path, changes: Sequence[Change], record: Run, infos: Sequence[SceneInfo]
+) -> str:
+    """Return a project that is to lie at ``target``; the same content makes the same text."""
+    crs = grid_crs(changes, record)
+    boxes = [_change_box(change) for change in changes]
+    view = expanded(box_on_map(boxes, crs) if boxes else _scene_box(infos[1], crs), _MARGIN)
+    in_geopackage = report.suffix.lower() == ".gpkg"
+    layer = "|layername=changes" if in_geopackage else ""
+    scenes = [("before", infos[0]), ("after", infos[1])]
+    rasters = [
+        {"id": f"rscc_layer_{number}", **_raster(info, role, record, target)}
+        for number, (role, info) in enumerate(reversed(scenes), start=1)  # the first is the uppermost
+    ]
+    hidden = not_judged_outline(record)
+    # Not a file of its own: OGR reads GeoJSON from the name of a source as well.
+    unseen = {} if hidden is None else {"id": "rscc_layer_3", "source": xml_text(json_text(_feature(hidden)))}
+    layers = [(unseen["id"], "not judged", "ogr")] if unseen else []
+    layers += [(raster["id"], raster["name"], "gdal") for raster in rasters]
+    tree = [
+        f'    <layer-tree-layer id="{number}" name="{name}" providerKey="{provider}" '
+        'checked="Qt::Checked" expanded="1" />'
+        for number, name, provider in layers
+    ]
+    return filled(
+        "project.qgs",
+        crs=crs_element(crs),
+        tree="\n".join(tree),
+        changes=xml_text(relative_name(target, report) + layer),
+        changes_crs=crs_element(crs if in_geopackage else CRS),
+        style="\n".join(
+            qgis_style({change.direction for change in changes}).splitlines()[2:-1]
+        ),  # without the document type and its root
+        others="\n".join(
+            [
+                *([filled("not_judged.xml", crs=crs_element(CRS), **unseen)] if unseen else []),
+                *(filled("raster.xml", **raster) for raster in rasters),
+            ]
+        ),
+        bookmarks="\n".join(_bookmarks(changes)),
+        **dict(zip(("west", "south", "east", "north"), map(repr, view), strict=True)),
+    )
+
+
+def _feature(outline: Polygon | MultiPolygon) -> dict[str, Any]:
+    return {"type": "Feature", "properties": {}, "geometry": geometry_member(outline)}
+
+
+def filled(template: str, /, **values: object) -> str:
+    """Return a template with its placeholders replaced; values of strangers are escaped before."""
+    return Template(file_text(template).removesuffix("\n")).substitute(values)
+
+
+def xml_text(text: str) -> str:
+    """Return a text escaped for an element or an attribute."""
+    return escape(text, {'"': "&quot;"})
+
+
+def _raster(info: SceneInfo, role: str, record: Run, target: Path) -> dict[str, str]:
+    """Return the values of the template of a scene."""
+    place = locate(info.source)
+    is_file = place.local is not None and place.member is None
+    date = text_in(record, "inputs", role, "date")
+    name = role if date is None else f"{role} {''.join(filter(str.isprintable, date))[:10]}"
+    return {
+        "name": xml_text(name),
+        "source": xml_text(relative_name(target, Path(info.source)) if is_file else info.source),
+        "crs": crs_element(str(info.crs.to_wkt())),
+        "renderer": "" if info.palette else _renderer(info, role, record),
+    }
+
+
+def _renderer(info: SceneInfo, role: str, record: Run) -> str:
+    """Return how a scene is drawn: the bands and the stretch that the model was shown."""
+    limits = _limits(record.get("stretch"), role) or ()
+    contrasts = [
+        filled("contrast.xml", colour=colour, low=low, high=high)
+        for colour, (low, high) in zip(_COLOURS, limits, strict=False)
+    ]
+    bands = dict(zip(_COLOURS, _bands(info, record.get("bands"), role), strict=True))
+    return filled("renderer.xml", contrasts="\n".join(contrasts), **bands)
+
+
+def _bands(info: SceneInfo, recorded: Any, role: str) -> tuple[int, int, int]:
+    """Return the bands that the model was shown; the first where the record has none of this scene."""
+    bands = recorded.get(role) if isinstance(recorded, dict) else None
+    if not isinstance(bands, list) or [type(band) for band in bands] != [int] * 3:
+        bands = [1, 2, 3]
+    red, green, blue = bands if all(1 <= band <= info.count for band in bands) else (1, 1, 1)
+    return red, green, blue
+
+
+def _limits(stretch: Any, role: str) -> list[tuple[float, float]] | None:
+    """Return the values shown as black and white; None where the record has none that can be used."""
+    table: Any = stretch.get(role) if isinstance(stretch, Mapping) else None
+    try:
+        pairs = [(float(low), float(high)) for low, high in zip(table["low"], table["high"], strict=True)]
+    # A record may come from anybody.
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    valid = len(pairs) == 3 and all(math.isfinite(low) and low < high < math.inf for low, high in pairs)
+    return pairs if valid else None
+
+
+def _bookmarks(changes: Sequence[Change]) -> Iterator[str]:
+    """Yield a bookmark for each of the largest changes, in the order of the report."""
+    largest = sorted(changes, key=lambda change: -change.area_m2)[:MOST_BOOKMARKS]
+    crs = crs_element(CRS)
+    for change in sorted(largest, key=lambda change: change.id):
+        west, south, east, north = expanded(_change_box(change), _MARGIN_OF_ONE)
+        corners = ((west, south), (east, south), (east, north), (west, north), (west, south))
+        ring = ", ".join(f"{x:.7f} {y:.7f}" for x, y in corners)
+        text = change.caption[:_NAME_LENGTH]
+        name = xml_text("".join(letter if letter.isprintable() else " " for letter in text))
+        yield (
+            f'    <Bookmark id="rscc-{change.id}" name="{change.id}: {name}" group="changes" '
+            f'extent="POLYGON(({ring}))">{crs}</Bookmark>'
+        )
+
+
+def crs_element(crs: str) -> str:
+    """Return a reference system as text and by its code: QGIS 3.22 needs both."""
+    known = pyproj.CRS.from_user_input(crs)
+    authority = known.to_authority(min_confidence=100)
+    code = "" if authority is None else f"<authid>{':'.join(authority)}</authid>"
+    return f"<spatialrefsys><wkt>{xml_text(known.to_wkt('WKT2_2019'))}</wkt>{code}</spatialrefsys>"
+
+
+def _change_box(change: Change) -> _Box:
+    """Return west, south, east, north of a change in degrees; of the largest part where it crosses 180."""
+    west, south, east, north = bbox_of(change.geometry)
+    if west <= east:
+        return west, south, east, north
+    west, south, east, north = max(parts_of(change.geometry), key=lambda part: part.area).bounds
+    return west, south, east, north
+
+
+def box_on_map(boxes: Sequence[_Box], crs: str) -> _Box:
+    """Return the box around boxes in degrees, on the map."""
+    corners = [(x, y) for west, south, east, north in boxes for x in (west, east) for y in (south, north)]
+    return _box_of(corners, CRS, crs)
+
+
+def _scene_box(info: SceneInfo, crs: str) -> _Box:
+    """Return the box around a scene, on the map."""
+    corners = [on_map(info.transform, col, row) for col in (0, info.width) for row in (0, info.height)]
+    return _box_of(corners, info.crs.to_wkt(), crs)
+
+
+def _box_of(corners: Sequence[tuple[float, float]], source: str, crs: str) -> _Box:
+    xs, ys = transformer(source, crs).transform([x for x, _ in corners], [y for _, y in corners])
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def expanded(box: _Box, share: float) -> _Box:
+    """Return a box with a margin on each side, as a share of its width and height."""
+    west, south, east, north = box
+    width, height = (east - west) * share, (north - south) * share
+    return west - width, south - height, east + width, north + height
+
+
+def relative_name(target: Path, path: Path) -> str:
+    """Return the name of a file relative to the project; absolute where it lies on another drive."""
+    try:
+        relative = Path(os.path.relpath(path, target.parent)).as_posix()
+    except ValueError:
+        return Path(os.path.abspath(path)).as_posix()
+    return relative if relative.startswith("../") else f"./{relative}"
+
+
+def zipped(text: str) -> bytes:
+    """Return a ``.qgz`` with this project; the same project has the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        entry = zipfile.ZipInfo("project.qgs")  # dated 1980: the same project has the same bytes
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        archive.writestr(entry, text)
+    return buffer.getvalue()

@@ -1,0 +1,151 @@
+"""Caption two scenes from Python, as ``rscc caption`` does."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from workflows.areas import read_area
+from workflows.options import Frame, SceneOptions
+from workflows.progress import Progress
+from workflows.python_errors import in_python, speaks_python
+from workflows.report.report import Report
+from workflows.scene.given.read import read_changes
+from workflows.scene.resolution import chosen_model
+from workflows.scene.run import caption_scene
+from workflows.scene.sources import Copies, Source, scene_file
+from workflows.scenes import read_headers
+
+if TYPE_CHECKING:
+    from affine import Affine
+
+    from rscc.captioner import Captioner
+
+Day = str | date
+
+
+@speaks_python
+def caption(
+    before: Source,
+    after: Source,
+    *,
+    model: str | Path | None = None,
+    detector: str | None = None,
+    device: str = "auto",
+    captioner: Captioner | None = None,
+    progress: Progress | None = None,
+    transform: Affine | Sequence[float] | None = None,
+    crs: object = None,
+    date_before: Day | None = None,
+    date_after: Day | None = None,
+    bbox: tuple[float, float, float, float] | None = None,
+    area: str | Path | None = None,
+    bands: tuple[int | str, int | str, int | str] | None = None,
+    band_names: Sequence[str] | None = None,
+    scale: tuple[float, float] | Literal["reflectance"] | None = None,
+    gsd: float | None = None,
+    normalize: bool = False,
+    align: bool = False,
+    frame: Frame = "before",
+    force: bool = False,
+    offline: bool = False,
+    allow_host: Sequence[str] | None = None,
+    threshold: float | None = None,
+    min_area: float | None = None,
+    group_distance: float | None = None,
+    regularize: bool = False,
+    simplify: float = 1.0,
+    fast: bool = False,
+    ground: bool = True,
+    only: Sequence[str] | None = None,
+    direction: Literal["appeared", "disappeared"] | None = None,
+    context: Sequence[str] = (),
+    changes: Any = None,
+    overlap: int | None = None,
+    batch_size: int | None = None,
+    memory: int | None = None,
+    keep_maps: str | Path | None = None,
+) -> Report:
+    """Find what changed between two scenes and describe each change in a sentence.
+
+    The keywords are the options of the command; :class:`workflows.SceneOptions` describes them.
+
+    Args:
+        before, after: scenes of the earlier and the later date: paths or addresses, open rasterio datasets,
+            xarray arrays with a CRS, or arrays (bands, rows, columns).
+        model: name or folder; None: chosen by the pixel size of the scenes.
+        detector: ``torchgeo:FILE``, a network that finds the changes in place of the model's, see
+            :meth:`rscc.Captioner.with_detector`.
+        device: see :meth:`rscc.Captioner.load`.
+        captioner: a loaded one, in place of ``model`` and ``device``; for many pairs.
+        progress: called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+        transform, crs: georeferencing of both scenes, if they are numpy arrays.
+        changes: polygons, or a mask of another detector, described in place of what would be found: a file, a
+            GeoDataFrame, a GeoJSON collection, or anything with ``__geo_interface__``.
+
+    Warns:
+        UserWarning: for each of the report's ``run["warnings"]``, such as dates that seem swapped.
+
+    Raises:
+        TypeError: a scene is none of these.
+        TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
+        TooCoarse: a scene is coarser than the model is meant for; ``force=True`` captions it nevertheless.
+        OptionInvalid: an option has a value out of its range.
+        GivenInvalid: ``changes`` cannot be read, or are no polygons.
+        RsccError: there is no such model or detector, or it cannot run here.
+    """
+    options = SceneOptions(
+        bands=bands,
+        band_names=None if band_names is None else tuple(band_names),
+        bounds=bbox,
+        area=None if area is None else read_area(str(area)),
+        gsd=gsd,
+        threshold=threshold,
+        min_area=min_area,
+        overlap=overlap,
+        batch_size=batch_size,
+        simplify=simplify,
+        force=force,
+        date_before=_iso(date_before),
+        date_after=_iso(date_after),
+        scale=scale,
+        normalize=normalize,
+        align=align,
+        frame=frame,
+        group_distance=group_distance,
+        regularize=regularize,
+        ground=ground,
+        fast=fast,
+        only=None if only is None else tuple(only),
+        direction=direction,
+        context=tuple(context),
+        changes=None if changes is None else read_changes(changes),
+        memory=memory,
+        keep_maps=None if keep_maps is None else Path(keep_maps),
+        offline=offline,
+        allow_hosts=None if allow_host is None else tuple(allow_host),
+    )
+    copies = Copies()
+    earlier = scene_file(before, "before", copies, transform, crs)
+    later = scene_file(after, "after", copies, transform, crs)
+    # What can be refused is refused before the model is loaded.
+    infos = read_headers(earlier, later, options)
+    if captioner is None:
+        from rscc.captioner import Captioner
+
+        chosen, options = chosen_model(infos, None if model is None else str(model), options)
+        captioner = Captioner.load(chosen, device=device)
+    if detector is not None:
+        captioner = captioner.with_detector(detector)
+    report = caption_scene(*infos, captioner, options, progress)
+    for text in report.run["warnings"]:
+        warnings.warn(in_python(text), stacklevel=3)
+    return replace(report, scenes=(str(earlier), str(later)), servers=options, copies=copies)
+
+
+def _iso(day: Day | None) -> str | None:
+    return day.isoformat()[:10] if isinstance(day, date) else day

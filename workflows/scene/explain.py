@@ -1,0 +1,247 @@
+"""What the facts of a reported change rest on: every answer of the model's fact heads, stated or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shapely.geometry import MultiPolygon
+
+from rscc.model_folder import ModelCard, available_models
+from rscc.text.map_sentences import map_name
+from tiling import NoOverlap
+from workflows.options import ServerOptions
+from workflows.printable import printable
+from workflows.report.change import GIVEN, SEEN, Change
+from workflows.report.record import of_scenes
+from workflows.report.report import Report
+from workflows.report.scenes import check_order, find_scenes, in_pixels, recorded_options
+from workflows.scene.evidence import ROAD_REACH, evidence_of
+from workflows.scene.maps import ChangeMaps
+from workflows.scene.opening import OpenPair, open_pair, tile_grid
+from workflows.scene.pixels import clipped, window_around
+from workflows.scene.remake import maps_of_report
+from workflows.scene.run import detected
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.facts.road_head import RoadEvidence
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the heads say to one question.
+
+    Attributes:
+        kind: ``came``, ``gone`` or ``around`` (it stands there, whether or not it changed); ``covered`` of
+            what was on the ground of the outlines before; ``near`` and ``new near`` of what is found beside
+            the change, without which it is not stated.
+        name: the object class.
+        probability: calibrated, 0..1, given that something changed; of ``covered`` the share of the ground.
+        least: the probability from which it is stated; None where it is never stated, since there was too
+            little to learn it from.
+        stated: whether the report states it; None where a report has no attribute for it.
+    """
+
+    kind: str
+    name: str
+    probability: float
+    least: float | None
+    stated: bool | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, the probability with 4 decimals; None of what too little was learnt from."""
+        known = self.least is not None
+        return {**asdict(self), "probability": round(self.probability, 4) if known else None}
+
+
+@dataclass(frozen=True)
+class ExplainedChange:
+    """A reported change and what its facts rest on.
+
+    Attributes:
+        answers: of the fact heads; None where there are none.
+        reason: why there are none.
+        model: name and version of what answered.
+        warnings: what makes the answers doubtful, one line each.
+    """
+
+    report: Report
+    change: Change
+    answers: tuple[Answer, ...] | None = None
+    reason: str | None = None
+    model: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: the attributes of the change, and its evidence."""
+        return {
+            "report": None if self.report.path is None else str(self.report.path),
+            **self.change.properties(),
+            "scenes": list(of_scenes(self.report.run, "path").values()),
+            "evidence": self.answers and [answer.as_dict() for answer in self.answers],
+            "evidence_model": self.model,
+            "no_evidence": self.reason,
+        }
+
+
+def shipped_model(report: Report) -> str | None:
+    """Return the name of the model that made a report; None where it does not come with this installation.
+
+    Since a report may come from anybody, it may name a shipped model, but no folder of weights.
+    """
+    name = report.run["model"].get("name")
+    return next((card.name for card in available_models() if card.name == name), None)
+
+
+def explain_change(
+    report: Report,
+    number: int,
+    load: Callable[[], Captioner | None] | None = None,
+    *,
+    maps: Path | None = None,
+) -> ExplainedChange:
+    """Return what the sentence of a reported change rests on; the sentence stays that of the report.
+
+    The evidence is in the maps of the report. Without maps the ground around the change is detected again,
+    in the scenes that the report has or names.
+
+    Args:
+        number: the id of the change.
+        load: loads the model of the report, if it is needed; None: it cannot be had.
+        maps: the folder of the maps; None: where the report says, or beside the report.
+
+    Raises:
+        OptionInvalid: the report has no such change, or the scenes are swapped.
+        TilingError: a scene cannot be read, or the change does not lie on the ground that both show.
+        TooCoarse: a scene is coarser than the model is meant for, and the report was not forced.
+        ReportInvalid: the report is damaged where it says which scenes were read, and how.
+    """
+    change = report.change(number)
+    if change.not_judged is not None:
+        return ExplainedChange(report, change, reason=f"it is not judged: {change.not_judged}")
+    kept = maps_of_report(report, maps)
+    if kept is not None:
+        with closing(kept):
+            if kept.rules is None:
+                return ExplainedChange(report, change, reason="its model has no fact heads")
+            model = kept.about["model"]
+            name = f"{model['name']} {model['version']}"
+            return ExplainedChange(report, change, evidence_in(report, change, kept), None, name)
+    captioner = None if load is None else load()
+    if captioner is None:
+        reason = "the model of the report does not come with this rscc; give its folder with --model"
+        return ExplainedChange(report, change, reason=reason)
+    card = captioner.card
+    if getattr(captioner, "facts", None) is None:
+        return ExplainedChange(report, change, reason=f"{card.name} {card.version} has no fact heads")
+    with _detected(report, change, captioner) as (opened, found):
+        answers = evidence_in(report, change, found)
+        warnings = (*_other_model(report, card), *_other_grid(report, opened))
+    return ExplainedChange(report, change, answers, None, f"{card.name} {card.version}", warnings)
+
+
+@contextmanager
+def _detected(report: Report, change: Change, captioner: Captioner) -> Iterator[tuple[OpenPair, ChangeMaps]]:
+    """Detect the ground around a change again; yield the pair and its maps."""
+    scenes = report.scenes or find_scenes(report)
+    servers = report.servers or ServerOptions(allow_hosts=() if report.scenes is None else None)
+    options = replace(recorded_options(report), offline=servers.offline, allow_hosts=servers.allow_hosts)
+    check_order(report, [str(getattr(scene, "path", scene)) for scene in scenes])
+    with open_pair(*scenes, captioner.card, options) as opened:
+        outline = _outline_on(report, change, opened)
+        around = window_around(outline, ROAD_REACH + captioner.card.position_size)
+        grid = tile_grid(opened.frame, captioner.card, options, around)
+        opened = replace(opened, grid=grid)
+        with detected(opened, captioner) as (maps, _, _):
+            yield opened, maps
+
+
+def _outline_on(report: Report, change: Change, opened: OpenPair) -> MultiPolygon:
+    """Return the outlines of a change in pixels, within the ground that both scenes show."""
+    grid = opened.pair.grid
+    outline = clipped(in_pixels([change.geometry], opened.frame)[0], (0, 0, grid.width, grid.height))
+    if outline.is_empty:
+        before, after = opened.infos
+        raise NoOverlap(
+            f"{printable(report.source)}: change {change.id} does not lie on the ground that "
+            f"{before.path} and {after.path} both show; give BEFORE and AFTER of this report"
+        )
+    return outline
+
+
+def evidence_in(report: Report, change: Change, maps: ChangeMaps) -> tuple[Answer, ...]:
+    """Return every answer of the fact heads about a change."""
+    area, rules = maps.area, maps.rules
+    assert rules is not None
+    box = (area.col_off, area.row_off, area.col_end, area.row_end)
+    own, *others = (
+        clipped(outline, box)
+        for outline in in_pixels(
+            [change.geometry, *(one.geometry for one in report.changes if one.id != change.id)], maps.frame
+        )
+    )
+    if own.is_empty:
+        raise NoOverlap(f"{printable(report.source)}: change {change.id} does not lie on its maps")
+    outlines = [own, *(outline for outline in others if not outline.is_empty)]
+    is_seen = change.outline_of == "change" or (change.supported or 0.0) >= SEEN
+    is_bare = change.outline_of == GIVEN and not is_seen
+    (found,) = evidence_of(outlines, maps, [0], with_roads=True, bare=[0] if is_bare else ())
+    values = rules.probabilities(found.logits, known=is_seen)
+    learnt = zip(values.items(), rules.sure, rules.slopes, strict=True)
+    answers = [
+        _answer(change, answer, value, least if slope else None) for (answer, value), least, slope in learnt
+    ]
+    answers += _covered(change, found.covers)
+    if found.roads is not None and change.outline_of != "road":
+        answers += _found_roads(change, found.roads)
+    return tuple(answers)
+
+
+def _found_roads(change: Change, roads: RoadEvidence) -> tuple[Answer, Answer]:
+    from rscc.facts.road_head import BESIDE, NEW
+
+    return (
+        Answer("near", "road", roads.standing, BESIDE, None),
+        Answer("new near", "road", roads.new, NEW, "road" in change.came),
+    )
+
+
+def _covered(change: Change, covers: Mapping[str, float]) -> tuple[Answer, ...]:
+    from rscc.facts.rules import COVERED
+
+    words = {map_name(name): share for name, share in covers.items() if share > 0}
+    return tuple(
+        Answer("covered", word, share, COVERED, word in change.before_cover) for word, share in words.items()
+    )
+
+
+def _answer(change: Change, answer: str, value: float, least: float | None) -> Answer:
+    kind, _, name = answer.partition(" ")
+    word = map_name(name)
+    named = {"came": change.came, "gone": change.gone}.get(kind)
+    return Answer(kind, word, value, least, None if named is None else word in named)
+
+
+def _other_model(report: Report, card: ModelCard) -> list[str]:
+    recorded = report.run["model"]
+    names = ("weights_sha256", "facts_sha256")
+    if all(recorded.get(name) in (None, getattr(card, name, None)) for name in names):
+        return []
+    return [
+        f"{printable(report.source)}: made by other weights than those of {card.name} {card.version}; "
+        "the evidence is that of the latter"
+    ]
+
+
+def _other_grid(report: Report, opened: OpenPair) -> list[str]:
+    recorded, grid = report.run["tiling"], opened.pair.grid
+    if (recorded.get("width"), recorded.get("height")) == (grid.width, grid.height):
+        return []
+    return [
+        f"{printable(report.source)}: the scenes share {grid.width} x {grid.height} pixels, others "
+        "than when it was made; the evidence is that of the scenes as they are"
+    ]

@@ -1,0 +1,1 @@
+"""Changes that somebody else outlined: a person, or another detector; here they get facts and sentences."""

@@ -1,0 +1,1 @@
+"""What rscc would do with two scenes, without doing it."""

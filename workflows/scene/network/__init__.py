@@ -1,0 +1,1 @@
+"""The part that runs the network: tiles in, maps out."""

@@ -1,0 +1,91 @@
+"""From maps to outlines: threshold, trace, simplify, filter by area, and write in degrees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+
+from shapely.affinity import affine_transform
+from shapely.geometry import MultiPolygon, Polygon
+
+from tiling import Band, ChangeRegion, Grid, geodesic_area_m2, polygonize, regularized, to_wgs84
+from workflows.options import SceneOptions
+from workflows.report.geojson import joined, parts_of, polygons_in, rounded
+from workflows.scene.found import FoundChange, Outline
+
+REGULAR_TOLERANCE = 2.0
+"""Pixels: what is smaller is straightened where outlines get right angles."""
+
+
+def outline(bands: Iterator[Band], threshold: float, grid: Grid, options: SceneOptions) -> list[ChangeRegion]:
+    """Return the regions of at least ``threshold`` in bands of change probability, from top to bottom.
+
+    Outlines are joined in whole pixels, then filtered, simplified, and moved to the map once.
+    """
+    # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
+    smallest = 0.5 * options.smallest_outline_for(grid.gsd) / grid.gsd**2
+    # Closed also when tracing fails, so that the threads behind the bands end.
+    with closing(bands) as given:  # type: ignore[type-var]
+        return polygonize(
+            given, threshold, min_area_px=smallest, simplify_px=options.simplify, transform=grid.transform
+        )
+
+
+def outlines_of(
+    regions: Iterable[ChangeRegion], grid: Grid, min_area: float, kind: str = "change"
+) -> list[Outline]:
+    """Return the regions whose outline, as it is written, has at least ``min_area`` square metres."""
+    outlines = []
+    for region in regions:
+        geometry = _written(to_wgs84(region.polygon, grid.crs), min_area)
+        if not geometry.is_empty and (area := geodesic_area_m2(geometry)) >= min_area:
+            outlines.append(Outline(region, geometry, area, kind))
+    return outlines
+
+
+def right_angled(changes: Iterable[FoundChange], grid: Grid, min_area: float) -> list[FoundChange]:
+    """Give outlines right angles where that hardly changes them, see :func:`tiling.regularized`.
+
+    An outline that would fall below ``min_area`` square metres stays as it was.
+    """
+
+    def straightened(old: Outline) -> Outline:
+        shape = regularized(old.region.pixel_polygon, REGULAR_TOLERANCE)
+        if shape is old.region.pixel_polygon:
+            return old
+        return (outlines_of([_with_outline(old.region, shape, grid)], grid, min_area) or [old])[0]
+
+    return [replace(change, outlines=tuple(map(straightened, change.outlines))) for change in changes]
+
+
+def cut_out(
+    change: FoundChange, others: MultiPolygon | Polygon, grid: Grid, min_area: float
+) -> FoundChange | None:
+    """Return a change without ground, in pixels, that others have; None where no outline is left.
+
+    An outline that is parted by it becomes several, of at least ``min_area`` square metres each.
+    """
+    regions = [
+        _with_outline(replace(region, area_px=max(1, round(part.area))), part, grid)
+        for region in change.regions
+        for part in polygons_in(region.pixel_polygon.difference(others))
+    ]
+    outlines = outlines_of(regions, grid, min_area, change.kind)
+    return FoundChange(tuple(outlines)) if outlines else None
+
+
+def _with_outline(region: ChangeRegion, shape: Polygon | MultiPolygon, grid: Grid) -> ChangeRegion:
+    """Return a region with another outline in pixels."""
+    polygon = affine_transform(shape, grid.transform.to_shapely())
+    return replace(region, pixel_polygon=shape, polygon=polygon)
+
+
+def _written(shape: Polygon | MultiPolygon, min_area: float) -> Polygon | MultiPolygon:
+    """Return an outline in degrees as it is written: one, without scraps, where rounding splits it."""
+    written = rounded(shape)
+    if isinstance(shape, MultiPolygon) or isinstance(written, Polygon):
+        return written
+    parts = [(part, geodesic_area_m2(part)) for part in parts_of(written)]
+    least = min(min_area, max((area for _, area in parts), default=0.0))
+    return joined([part for part, area in parts if area >= least])

@@ -1,0 +1,1 @@
+"""What the model sees in one crop of two scenes, as a picture."""

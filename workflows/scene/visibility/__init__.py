@@ -1,0 +1,1 @@
+"""What can be seen of the ground on both dates: clouds, their shadows and haze are not judged."""

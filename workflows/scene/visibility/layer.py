@@ -1,0 +1,121 @@
+"""``visibility.tif`` in a folder of maps: what hides the ground on each date, in cells of 8 x 8 pixels.
+
+    bands 1, 2   what hides the ground before and after, see :data:`HIDDEN_BY`
+    bands 3, 4   opacity of the veil over it, 0 to 255
+    bands 5, 6   light of that veil, a grey value
+
+Cells are counted from a corner that is fixed to the ground, so a box has those of the whole scene.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rscc.visibility.cells import CELL, WHOLE
+from tiling import Window
+from tiling.map_raster import open_raster, read_raster
+from workflows.errors import MapsUnusable
+
+VISIBILITY = "visibility.tif"
+BANDS = ("before", "after", "veil before", "veil after", "light before", "light after")
+HIDDEN_BY = ("", "fill", "cloud", "shadow", "haze")
+"""What a value of the first two bands means: 0 is clear ground, 1 has no data on either date."""
+
+
+@dataclass(frozen=True)
+class CellGrid:
+    """The cells that cover an area of the working grid.
+
+    Attributes:
+        col_off, row_off: first pixels of the first cell, 0 or less where the cell begins outside the grid.
+        columns, rows: numbers of cells, multiples of :data:`~rscc.visibility.cells.WHOLE`.
+    """
+
+    col_off: int
+    row_off: int
+    columns: int
+    rows: int
+
+    @classmethod
+    def over(cls, area: Window, anchor: tuple[int, int]) -> CellGrid:
+        """Return the cells over ``area`` of a grid whose first pixel is at ``anchor`` of its lattice."""
+        side = CELL * WHOLE
+        (col, columns), (row, rows) = (
+            ((low + start) // side * side - start, -(-(high + start) // side) - (low + start) // side)
+            for low, high, start in (
+                (area.col_off, area.col_end, anchor[0]),
+                (area.row_off, area.row_end, anchor[1]),
+            )
+        )
+        return cls(col, row, columns * WHOLE, rows * WHOLE)
+
+    def cells(self, window: Window, margin: int = 0) -> Window:
+        """Return the cells that touch a window of pixels, and some around it."""
+        col, row = (window.col_off - self.col_off) // CELL, (window.row_off - self.row_off) // CELL
+        col_end = -(-(window.col_end - self.col_off) // CELL)
+        row_end = -(-(window.row_end - self.row_off) // CELL)
+        around = Window(col - margin, row - margin, col_end - col + 2 * margin, row_end - row + 2 * margin)
+        return around.intersection(Window(0, 0, self.columns, self.rows))
+
+    def pixels(self, cells: Window) -> Window:
+        """Return the pixels of some cells."""
+        col, row = self.col_off + CELL * cells.col_off, self.row_off + CELL * cells.row_off
+        return Window(col, row, CELL * cells.width, CELL * cells.height)
+
+    def covered(self, cells: Window, area: Window) -> np.ndarray:
+        """Return the share of each of some cells that lies in an area of pixels, (rows, columns)."""
+        down, across = (
+            np.clip(np.minimum(edges + CELL, high) - np.maximum(edges, low), 0, CELL) / CELL
+            for edges, low, high in (
+                (self.row_off + CELL * np.arange(cells.row_off, cells.row_end), area.row_off, area.row_end),
+                (self.col_off + CELL * np.arange(cells.col_off, cells.col_end), area.col_off, area.col_end),
+            )
+        )
+        return np.outer(down, across)
+
+
+class Visibility:
+    """Reads ``visibility.tif``.
+
+    Attributes:
+        grid: its cells.
+    """
+
+    def __init__(self, path: Path, anchor: tuple[int, int], area: Window) -> None:
+        self.grid = CellGrid.over(area, anchor)
+        self._file: Any = open_raster(path, "uint8")
+        if (self._file.count, self._file.height, self._file.width) != (
+            len(BANDS),
+            self.grid.rows,
+            self.grid.columns,
+        ):
+            self._file.close()
+            raise MapsUnusable(f"{path}: it does not fit the other maps; caption the scenes again")
+
+    def cells(self, cells: Window) -> np.ndarray:
+        """Return all bands of some cells, (6, rows, columns) uint8.
+
+        Raises:
+            SceneDamaged, MapsUnusable: they cannot be decoded, or are none of ours.
+        """
+        values = read_raster(self._file, cells, range(1, len(BANDS) + 1))
+        if values[:2].max(initial=0) >= len(HIDDEN_BY):
+            raise MapsUnusable(f"{self._file.name}: the maps are damaged; caption the scenes again")
+        return values
+
+    def classes(self, window: Window) -> np.ndarray:
+        """Return what hides each pixel of a window, (2, h, w) uint8."""
+        cells = self.grid.cells(window)
+        large = self.cells(cells)[:2].repeat(CELL, axis=1).repeat(CELL, axis=2)
+        rows, cols = window.slices(self.grid.pixels(cells))
+        return large[:, rows, cols]
+
+    def close(self) -> None:
+        """Close the file."""
+        with suppress(AttributeError):
+            self._file.close()

@@ -1,0 +1,120 @@
+"""How much of a scene was not judged, by what hid it, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import shapely
+from affine import Affine
+from shapely.geometry import MultiPolygon, Polygon
+
+from rscc.visibility.cells import CELL
+from rscc.visibility.restoration import FAINTEST
+from tiling import Band, ReprojectionFailed, Window, geodesic_area_m2, polygonize, to_wgs84
+from workflows.report.geojson import geometry_member, polygons_in, rounded
+from workflows.scene.maps import ChangeMaps
+from workflows.scene.visibility.layer import HIDDEN_BY
+
+ROWS = 256
+"""Rows of cells that are read at once."""
+SMALLEST = 16
+"""Cells of the smallest outline that is recorded."""
+WORTH_SAYING = 0.1
+"""Share of the ground from which haze is worth a warning."""
+
+
+def not_judged(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[str, Any]:
+    """Return the ground asked for that is not judged, as ``run["not_judged"]`` has it.
+
+    ``area_m2``, ``share`` of the ground, ``by`` what hid it in square metres, and the ``outline`` as a
+    GeoJSON geometry; None without any. Ground that is hidden on both dates counts once, for the first of
+    :data:`~workflows.scene.visibility.layer.HIDDEN_BY`.
+
+    Args:
+        ground: None around a pole; else what was asked for is measured in WGS84.
+    """
+    ground = None if ground is None else _asked_for(maps)  # with the ground that has no data
+    counts = np.zeros(len(HIDDEN_BY))
+    for window, values in _strips(maps):
+        inside = maps.seen.grid.covered(window, _asked_pixels(maps))
+        counts += np.bincount(values.ravel(), inside.ravel(), len(HIDDEN_BY))
+    cells = counts.sum()
+    whole = cells * (CELL * maps.frame.grid.gsd) ** 2 if ground is None else geodesic_area_m2(ground)
+    shares = dict(zip(HIDDEN_BY[1:], (counts[1:] / cells).tolist(), strict=True))
+    share = sum(shares.values())
+    return {
+        "area_m2": round(whole * share, 1),
+        "share": round(share, 6),
+        "by": {name: round(whole * one, 1) for name, one in shares.items()},
+        "outline": _outline(maps, ground) if share else None,
+    }
+
+
+def haze_warnings(maps: ChangeMaps, paths: Sequence[str]) -> list[str]:
+    """Return a warning for each date over whose ground haze lies that was removed, one line each."""
+    counts = np.zeros(3)
+    for window in _windows(maps):
+        inside = maps.seen.grid.covered(window, _asked_pixels(maps))
+        veiled = maps.seen.cells(window)[2:4] >= 255 * FAINTEST
+        counts += [*(veiled * inside).sum((1, 2)), inside.sum()]
+    return [
+        f"{path}: haze lies over {count / counts[2]:.0%} of the ground; it was removed before changes were "
+        "searched, and dense haze is not judged"
+        for path, count in zip(paths, counts[:2], strict=True)
+        if count >= WORTH_SAYING * counts[2]
+    ]
+
+
+def _asked_pixels(maps: ChangeMaps) -> Window:
+    """Return the pixels that were asked for; of given changes those around them."""
+    return maps.frame.focus.intersection(maps.area)
+
+
+def _asked_for(maps: ChangeMaps) -> Polygon | MultiPolygon:
+    """Return the pixels that were asked for, in WGS84."""
+    focus, grid = _asked_pixels(maps), maps.frame.grid
+    left, top = grid.transform * (focus.col_off, focus.row_off)
+    right, bottom = grid.transform * (focus.col_end, focus.row_end)
+    return to_wgs84(shapely.box(left, bottom, right, top), grid.crs)
+
+
+def _outline(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[str, Any] | None:
+    """Return the ground that is not judged as a GeoJSON MultiPolygon; None where nothing large enough is."""
+    cells, crs = maps.seen.grid, maps.frame.grid.crs
+    bands = (
+        Band(window.row_off, (values > 0).astype(np.float32), np.broadcast_to(True, values.shape))
+        for window, values in _strips(maps)
+    )
+    start = maps.seen.grid.cells(_asked_pixels(maps))
+    transform = (
+        maps.frame.grid.transform
+        * Affine.translation(cells.col_off + CELL * start.col_off, cells.row_off)
+        * Affine.scale(CELL)
+    )
+    regions = polygonize(bands, 0.5, min_area_px=SMALLEST, simplify_px=1.0, transform=transform)
+    try:
+        outlines = [to_wgs84(region.polygon, crs) for region in regions]
+    except ReprojectionFailed:
+        return None
+    if not outlines:
+        return None
+    hidden = shapely.union_all(outlines)
+    parts = polygons_in(rounded(hidden if ground is None else hidden.intersection(ground)))
+    return geometry_member(MultiPolygon(parts)) if parts else None
+
+
+def _strips(maps: ChangeMaps) -> Iterator[tuple[Window, np.ndarray]]:
+    """Yield cells of the ground asked for, and what hides each, (rows, columns)."""
+    for window in _windows(maps):
+        before, after = maps.seen.cells(window)[:2]
+        first, second = np.minimum(before, after), np.maximum(before, after)
+        yield window, np.where(first > 0, first, second)
+
+
+def _windows(maps: ChangeMaps) -> Iterator[Window]:
+    """Yield the cells of the ground asked for, in strips."""
+    cells = maps.seen.grid.cells(_asked_pixels(maps))
+    for row in range(cells.row_off, cells.row_end, ROWS):
+        yield Window(cells.col_off, row, cells.width, min(ROWS, cells.row_end - row))

@@ -1,0 +1,88 @@
+"""Read the headers of two scenes and open them as one pair, as the options say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import rasterio
+
+from tiling import Frame, SceneInfo, ScenePair, Window, check_pixel_size, describe
+from workflows.errors import OptionInvalid
+from workflows.options import SceneOptions
+
+Scene = str | Path | SceneInfo
+"""A scene by its name, or by its header."""
+Infos = tuple[SceneInfo, SceneInfo]
+FINEST = 16
+"""A scene is enlarged at most this many times."""
+CACHE_BYTES = 96 * 2**20
+"""Of GDAL's block cache, by default."""
+
+
+def read_headers(before: Scene, after: Scene, options: SceneOptions) -> Infos:
+    """Return :func:`read_header` of two scenes."""
+    return read_header(before, options), read_header(after, options)
+
+
+def read_header(scene: Scene, options: SceneOptions) -> SceneInfo:
+    """Return the header of a scene, its first bands named as the options say; a header is not read again.
+
+    Raises:
+        TilingError: it cannot be read, or its server is forbidden; the message names the file.
+        OptionInvalid: it has fewer bands than there are names.
+    """
+    info = scene if isinstance(scene, SceneInfo) else describe(scene, options.access)
+    check_pixel_size(info)
+    names = options.band_names
+    if names is None:
+        return info
+    if len(names) > info.count:
+        raise OptionInvalid(
+            f"{info.path}: it has {info.count} bands, and band-names has {len(names)} names; give as many"
+        )
+    return replace(info, descriptions=(*names, *info.descriptions[len(names) :]))
+
+
+def open_at(
+    gsd: float | None, infos: Infos, options: SceneOptions, lattice: SceneInfo | None = None
+) -> ScenePair:
+    """Open two scenes as the options say, at ``gsd`` metres per pixel; None takes those of the scene before.
+
+    Raises:
+        TilingError: the two cannot be compared; the message says why.
+    """
+    return ScenePair.open(
+        *infos,
+        bands=options.bands,
+        gsd=gsd,
+        bounds=options.box,
+        scale=options.scale,
+        normalize=options.normalize,
+        align=options.align,
+        frame=options.frame,
+        lattice=lattice,
+    )
+
+
+def grown(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
+    """Return ``window`` with ``pixels`` more on every side, within the working grid."""
+    larger = Window(
+        window.col_off - pixels,
+        window.row_off - pixels,
+        window.width + 2 * pixels,
+        window.height + 2 * pixels,
+    )
+    return larger.intersection(Window(0, 0, pair.grid.width, pair.grid.height))
+
+
+@contextmanager
+def bounded_cache(size: int = CACHE_BYTES) -> Iterator[None]:
+    """Let GDAL cache at most ``size`` bytes of decoded pixels; by default it takes 5 percent of the memory.
+
+    GDAL has one cache for all threads; the earlier limit is restored afterwards.
+    """
+    with rasterio.Env(GDAL_CACHEMAX=size):
+        yield
