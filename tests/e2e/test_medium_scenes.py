@@ -25,12 +25,6 @@ def run(capfd, tmp_path, shared_data):
     return caption
 
 
-def test_rscc_base_sends_a_ten_metre_scene_to_rscc_medium(run):
-    code, err, report = run("oscd_beirut", "20150820.tif", "20171003.tif", "--model", "rscc-base")
-    assert code == 2 and not report.exists()
-    assert err.count("\n") == 1 and "use --model rscc-medium, or --force" in err
-
-
 def test_a_city_gets_changes_in_words_of_its_scale(run):
     code, err, report = run("oscd_beirut", "20150820.tif", "20171003.tif", "--model", "rscc-medium")
     assert code == 0 and "error" not in err
@@ -45,17 +39,3 @@ def test_a_city_gets_changes_in_words_of_its_scale(run):
     for one in features:
         assert not is_no_change(one["caption"])
         assert not {"house", "houses", "villas", "road"} & set(one["caption"].split())
-
-
-def test_a_scene_shown_twice_has_no_change(run):
-    code, err, report = run("oscd_beirut", "20150820.tif", "20150820.tif", "--model", "rscc-medium")
-    assert code == 0 and err.count("\n") == 1 and "it was given twice" in err
-    assert load_valid(report)["features"] == []
-
-
-def test_ninety_metres_are_refused_and_by_force_come_with_a_warning(run):
-    code, err, _ = run("pucallpa_landsat", "1985.tif", "2020.tif", "--model", "rscc-medium")
-    assert code == 2 and "m per pixel is coarser than the 35 m" in err
-    code, err, report = run("pucallpa_landsat", "1985.tif", "2020.tif", "--model", "rscc-medium", "--force")
-    assert code == 0 and err.count("rscc: warning: ") >= 2
-    assert load_valid(report)["features"]

@@ -108,12 +108,6 @@ def test_changes_have_the_colour_of_their_kind_and_one_label(tmp_path):
     assert dark[corner].sum() == dark[other].sum() == 0
 
 
-def test_an_empty_report_opens(tmp_path):
-    layer = look(Report([], {}).write(tmp_path / "r.geojson"))
-    assert layer["valid"]
-    assert layer["features"] == 0
-
-
 def test_what_strangers_wrote_stays_text(tmp_path):
     pick = random.Random(4)
     texts = [*NASTY, *("".join(pick.choices(NASTY, k=2)) for _ in range(100))]

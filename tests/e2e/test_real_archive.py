@@ -12,8 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import geopandas
-import pystac
 import pytest
 from report_checks import load_valid
 from shapely import from_wkt
@@ -78,11 +76,6 @@ def archive(request, shared_data, tmp_path_factory, repository):
     return Archive(site, expected, table, folder / "archive", words, json.loads(printed))
 
 
-def test_the_table_has_the_dates_of_the_series(archive):
-    assert [(row["date_before"], row["date_after"]) for row in archive.rows] == archive.expected
-    assert {row["site"] for row in archive.rows} == {archive.site}
-
-
 def test_every_pair_has_a_report_that_speaks_of_its_own_dates(archive):
     counted = 0
     for row in archive.rows:
@@ -99,26 +92,6 @@ def test_every_pair_has_a_report_that_speaks_of_its_own_dates(archive):
         counted += len(report["features"])
     assert archive.summary["done"] == len(archive.expected) and archive.summary["failed"] == 0
     assert archive.summary["changes"] == counted > 0
-
-
-def test_the_layers_hold_the_changes_of_all_pairs(archive):
-    parquet = geopandas.read_parquet(archive.folder / "changes.parquet")
-    package = geopandas.read_file(archive.folder / "changes.gpkg", layer="changes")
-    assert len(parquet) == len(package) == archive.summary["changes"]
-    found = parquet.groupby("pair").size().to_dict()
-    for row in archive.rows:
-        report = json.loads(archive.report(row["pair"]).read_text(encoding="utf-8"))
-        assert found.get(row["pair"], 0) == len(report["features"])
-    pairs = geopandas.read_file(archive.folder / "changes.gpkg", layer="pairs")
-    assert set(pairs["pair"]) == {row["pair"] for row in archive.rows}
-
-
-def test_the_catalog_leads_to_every_pair(archive):
-    catalog = pystac.Catalog.from_file(str(archive.folder / "catalog.json"))
-    items = list(catalog.get_items())
-    assert {item.id for item in items} == {row["pair"] for row in archive.rows}
-    for item in items:
-        assert any(Path(asset.get_absolute_href()).is_file() for asset in item.assets.values())
 
 
 def test_the_same_command_again_repeats_nothing(archive, repository):

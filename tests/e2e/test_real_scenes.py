@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import rasterio
 import rasterio.warp
-from qgis_runs import A_PICTURE_HAS_NO_PLACE, draw, qgis_is_there
 from rasterio.features import rasterize
 from report_checks import load_valid
 from shapely.geometry import box, shape
@@ -116,17 +115,3 @@ def test_polygons_lie_where_buildings_changed(run):
         rasterize([one], truth.shape, transform=file.transform).astype(bool) & truth for one in of_buildings
     ]
     assert np.mean([part.any() for part in shared]) > 0.5
-
-
-@pytest.mark.qgis
-@pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)")
-@pytest.mark.filterwarnings(A_PICTURE_HAS_NO_PLACE)
-def test_qgis_draws_it(run, tmp_path):
-    layer, image = draw(run.path, tmp_path / "r.png")
-    assert layer["valid"] and layer["style_loaded"], layer["message"]
-    assert layer["features"] == len(run.report["features"])
-    assert layer["renderer"] == "categorizedSymbol" and layer["labels"]
-    assert image.std() > 5, "the picture is blank"
-    # Fill, hatching, outline or label: around the inner point of a polygon there is never bare ground.
-    around = [image[int(y) - 6 : int(y) + 7, int(x) - 6 : int(x) + 7] for x, y in layer["points"]]
-    assert np.mean([(near.min(2) < 250).mean() > 0.1 for near in around]) > 0.9

@@ -157,15 +157,3 @@ def test_a_report_loads_no_encoder_and_no_decoder(grounded, tmp_path) -> None:
     assert "_model" not in vars(grounded)
     assert grounded.caption(*pairs, ground=False) == whole.caption(*pairs, ground=False)
     assert grounded._model.backbone is grounded.detector.backbone
-
-
-def test_without_ground_the_decoder_speaks_as_before(grounded, tmp_path) -> None:
-    plain = saved(tmp_path / "plain", name="facts", changed_threshold=0.0)
-    expected = Captioner.load(plain.path, device="cpu")
-    assert expected.facts is None
-    decoder = Captioner.load(tmp_path / "facts", device="cpu", ground=False)
-    assert decoder.facts is None
-    pairs = random_arrays(3)
-    assert decoder.caption(*pairs) == expected.caption(*pairs)
-    assert decoder.caption(*pairs) != grounded.caption(*pairs)
-    assert not any(isinstance(one, GroundedCaption) for one in decoder.caption(*pairs))

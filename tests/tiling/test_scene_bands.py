@@ -21,17 +21,6 @@ def test_the_colour_table_of_a_paletted_image(tmp_path, driver):
     assert str(info.palette[200]) not in repr(info), "a table would drown the rest"
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, 13])
-@pytest.mark.parametrize(
-    "dtype", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "float32", "float64"]
-)
-def test_any_number_of_bands_of_any_type(tmp_path, count, dtype):
-    image = textured(16, 16, bands=count, dtype=dtype)
-    info = describe(write_scene(tmp_path / "a.tif", image, colors=["undefined"] * count))
-    assert (info.count, info.dtype, info.dtypes) == (count, dtype, (dtype,) * count)
-    assert len(info.colors) == len(info.descriptions) == len(info.scales) == len(info.offsets) == count
-
-
 def test_near_infrared_that_is_called_alpha_and_has_no_name_is_said(tmp_path):
     picture, opaque = textured(64, 80, seed=5)[0], np.full((64, 80), 255, np.uint8)
     for alpha, names, said in (

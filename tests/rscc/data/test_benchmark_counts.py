@@ -1,15 +1,10 @@
 """The readers on the real annotation files, and the published values of the shipped configs."""
 
-import gzip
-import json
-import shutil
-from collections import Counter
 from functools import reduce
 from operator import getitem
 from pathlib import Path
 
 import pytest
-from datasets import CLEVR_CHANGED, CLEVR_UNCHANGED, sentences
 
 from rscc.configs import load_config
 from rscc.data.benchmarks.annotations import SPLITS
@@ -38,45 +33,6 @@ def counts(root: Path, name: str) -> dict[str, tuple[int, int]]:
 def test_a_benchmark_has_the_counts_of_its_files(shared_data, name, train, val, test) -> None:
     root = shared_data / "data" / "annotations" / name.removesuffix("_multi")
     assert counts(root, name) == {"train": train, "val": val, "test": test}
-
-
-@pytest.mark.real
-@pytest.mark.slow
-def test_levir_cc_has_the_published_counts(shared_data, tmp_path) -> None:
-    """RDD+ACR, Datasets: 6,815, 1,333 and 1,929 pairs with 50,385 captions; the file lacks 118 test pairs."""
-    packed = shared_data / "data" / "annotations" / "levir_cc_caption_corpus.json.gz"
-    with gzip.open(packed, "rt", encoding="utf-8") as file:
-        corpus = json.load(file)
-    entries = [
-        {"filename": pair["filename"], "split": split, "sentences": sentences(pair["sentences"])}
-        for split, pairs in corpus.items()
-        for pair in pairs
-    ]
-    (tmp_path / "LevirCCcaptions.json").write_text(json.dumps({"images": entries}))
-    found = counts(tmp_path, "levir_cc")
-    assert found == {"train": (6815, 5 * 6815), "val": (1333, 5 * 1333), "test": (1811, 5 * 1811)}
-    assert 1811 + 118 == 1929
-    assert sum(captions for _, captions in found.values()) + 5 * 118 == 50385
-
-
-@pytest.mark.real
-@pytest.mark.slow
-def test_clevr_change_has_the_published_counts_and_types(shared_data, tmp_path) -> None:
-    """SCORER+CBR, Sec. 4.1: 67,660, 3,976 and 7,970 pairs. The captions are not at hand: ours stand in."""
-    for name in ("splits.json", "type_mapping.json"):
-        shutil.copy(shared_data / "data" / "annotations" / "clevr_change" / name, tmp_path)
-    for name, said in (
-        ("change_captions.json", CLEVR_CHANGED[0]),
-        ("no_change_captions.json", CLEVR_UNCHANGED),
-    ):
-        content = {f"CLEVR_default_{number:06d}.png": said for number in range(40000)}
-        (tmp_path / name).write_text(json.dumps(content))
-    records = {split: DATASETS["clevr_change"](tmp_path, split).records for split in SPLITS}
-    assert {split: len(r) for split, r in records.items()} == {"train": 67660, "val": 3976, "test": 7970}
-    assert sum(map(len, records.values())) == 79606
-    kinds = Counter(record.kind for r in records.values() for record in r if record.changed)
-    assert kinds == {"color": 7958, "material": 7963, "add": 7966, "drop": 7961, "move": 7955}
-    assert {record.kind for r in records.values() for record in r if not record.changed} == {""}
 
 
 # What tests/rscc/models/test_paper_settings.py does not hold: of SCORER+CBR Sec. 6.2, of RDD+ACR Figure 4,

@@ -79,17 +79,6 @@ def test_other_files_are_refused(copied, name, file, text) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", DATASETS)
-def test_a_missing_image_is_found_out_on_access(copied, name) -> None:
-    root = copied(name)
-    missing = DATASETS[name](root).records[3].after
-    missing.unlink()
-    data = DATASETS[name](root)
-    assert data[0].before.shape[0] == 3
-    with pytest.raises(DatasetLayoutInvalid, match=missing.name):
-        data[3]
-
-
 @pytest.mark.parametrize(
     ("name", "file", "key"),
     [

@@ -10,7 +10,6 @@ from datasets import write_image, write_index
 from scene_pairs import north_up, run_here, write_raster
 
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.synthesis import medium
 from rscc.data.synthesis.folder import write_medium
 from rscc.data.synthesis.medium import City, city_sources, fixed_tiles, medium_pairs
 from rscc.data.synthesis.medium_captions import (
@@ -83,15 +82,6 @@ def test_what_a_citys_patch_shows_is_told_match_brightness_the_rest(old, new, ki
     facts = city_facts(before, (after * 0.6 + 40).astype(np.uint8), mask)
     assert set(facts) == {kind}
     np.testing.assert_array_equal(facts[kind], mask)
-
-
-def test_places_belong_to_one_split():
-    names = {"oscd_rennes": "val", "oscd_beirut": "test", "oscd_elsewhere": "train"}
-    assert {name: city(name).split for name in names} == names
-    series = medium.series_sources(DATES, LANDSAT)
-    widths = {source.split: source.before.shape[2] for source in series}
-    assert widths == {"train": 210, "val": 105, "test": 105}
-    assert all(source.facts["cleared"].shape == source.before.shape[1:] for source in series)
 
 
 def test_held_out_tiles_cover_everything_and_unchanged_halves_come_along():

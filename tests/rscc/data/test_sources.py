@@ -162,18 +162,6 @@ def test_pairs_shown_backwards_say_so(kind, make_source) -> None:
     assert swaps[True, False] == 0
 
 
-def test_crops_are_taken_at_the_models_resolution(tmp_path) -> None:
-    """At 1 m a crop of 32 px at 0.5 m covers 16 px, enlarged."""
-    steps = np.arange(64, dtype=np.uint8)
-    image = np.repeat(np.repeat(steps[None, :], 64, 0)[..., None], 3, 2)
-    for gsd, expected in ((0.5, 63), (1.0, 31)):
-        record = twice(tmp_path, image, mask=np.zeros((64, 64), np.uint8), gsd=gsd)
-        source = mask_source([record], batch_size=1, size=64, augment=False, seed=0)
-        (batch,) = source.epoch(0)
-        span = int(batch.before.max()) - int(batch.before.min())
-        assert abs(span - expected) <= 1, gsd
-
-
 def test_crops_of_one_date_show_no_change(records) -> None:
     def alike(share: float) -> list[bool]:
         (batch,) = mask_source(records, batch_size=8, augment=False, one_date=share).epoch(0)

@@ -42,20 +42,6 @@ def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
         assert (one.mask == other.mask).all()
 
 
-@pytest.mark.parametrize(
-    ("values", "run", "decoding"),
-    [
-        ({}, {}, "beam of 2"),
-        ({"support": 5}, {}, "beam of 5, by support"),
-        ({"support": 5}, {"grounded": True}, "facts, no search"),
-    ],
-)
-def test_the_record_says_how_words_were_searched_for(records, train, values, run, decoding) -> None:
-    options = EvaluationOptions(beams=2, baselines=False, java=False)
-    report = evaluate_records(BrightnessCaptioner(**values), records, train, options, run=run)
-    assert report.run["decoding"] == decoding
-
-
 def test_masks_are_cut_out_of_probabilities_at_the_size_of_the_images(records) -> None:
     """They rise from 0 to 1 over the 32 pixels of the tile, and so over the 40 of an image."""
 

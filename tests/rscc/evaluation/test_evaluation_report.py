@@ -4,7 +4,7 @@ import json
 
 import pytest
 from report_checks import cells_of
-from training_runs import BrightnessCaptioner, kinds_of, report_of, row_of
+from training_runs import kinds_of, report_of, row_of
 
 from rscc.errors import WeightsNotFound
 from rscc.evaluation import evaluate as evaluate_module
@@ -18,30 +18,6 @@ def tables_of(text, words="") -> list[str]:
     """The tables whose first line holds ``words``."""
     parts = [part for part in text.split("\n\n") if part.startswith("|")]
     return [part for part in parts if words in part.splitlines()[0]]
-
-
-def test_the_text_has_a_table_per_subset_and_scores_with_their_intervals(records, train) -> None:
-    report = report_of(records, train)
-    text = report.as_text()
-    assert "mask F1" in text
-    for subset in SUBSETS:
-        assert f"| {subset} pairs" in text
-    assert "RDD+ACR" not in text
-    assert "Note: no Java found" in text
-    assert "Note: unchanged pairs: all pairs share the same references" in text
-    assert len(tables_of(text, "BLEU-1")) == 3
-    assert len(tables_of(text)) == 7
-    for table in tables_of(text):
-        assert len({line.count("|") for line in table.splitlines()}) == 1
-        assert len({len(line) for line in table.splitlines()}) == 1
-    (table,) = tables_of(text, "95 % intervals")
-    lines = cells_of(table)
-    assert [line[0] for line in lines[2:]] == ["all pairs", "changed pairs", "unchanged pairs"]
-    row = row_of(report, "brightness", "all")
-    low, high = row.intervals["cider"]
-    assert lines[2][lines[0].index("CIDEr")] == f"{row.captions.cider:.1f} ({low:.1f}-{high:.1f})"
-    values = report.as_dict()
-    assert values["rows"][0]["intervals"]["flag_accuracy"] == (1, 1) and values["robustness"] is None
 
 
 def test_objects_that_no_reference_names_are_counted_where_captions_speak_of_them(records, train) -> None:
@@ -86,16 +62,6 @@ def test_facts_of_changed_pairs_stand_beside_those_of_people_and_of_counting(rec
     assert values[0]["direction"]["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
 
 
-@pytest.mark.slow
-def test_facts_are_of_overhead_pairs_that_changed(records, train) -> None:
-    assert not report_of(records, train, dataset="spot_the_diff").facts
-    assert not report_of(records[1:2], train).facts
-    alone = report_of(records, train, baselines=False)
-    assert [one.name for one in alone.facts] == ["brightness", PEOPLE]
-    captioner = BrightnessCaptioner(localiser="attention")
-    assert TEMPLATE_BY_COUNT not in [row.name for row in report_of(records, train, captioner=captioner).rows]
-
-
 def test_kinds_are_read_from_references_where_the_data_name_none(records, train) -> None:
     pytest.importorskip("spacy")
     report = report_of(records, train, kinds=True)
@@ -104,13 +70,3 @@ def test_kinds_are_read_from_references_where_the_data_name_none(records, train)
     assert report.run["counts"]["vegetation"] == 1
     named = report_of(kinds_of(records), train, kinds=True)
     assert {row.subset for row in named.rows} == {*SUBSETS, "add", "drop"}
-
-
-def test_robustness_is_measured_when_it_is_wanted(records, train) -> None:
-    report = report_of(records, train, robustness=True)
-    assert report.robustness.unchanged["identical"].right == 8
-    assert report.robustness.removal.counted == 1
-    (table,) = tables_of(report.as_text(), "construction shown backwards")
-    assert "100.0 (20.7-100.0)" in table
-    values = json.loads(json.dumps(report.as_dict()))["robustness"]["backwards"]
-    assert values["describes_removal"]["pairs"] == 1

@@ -59,9 +59,6 @@ def test_without_java_meteor_is_none_and_the_notes_say_why(monkeypatch) -> None:
     assert any("1 of 2 sentences hold an apostrophe" in note for note in scores.notes)
 
 
-SPICE_NEEDS_JAVA = "SPICE is not computed: it runs Java, as METEOR does"
-
-
 @pytest.mark.slow
 def test_with_java_meteor_and_s_m_are_there_and_no_process_is_left(java_scorer) -> None:
     scores = java_scorer.score(PERFECT, REFERENCES)
@@ -130,16 +127,6 @@ def test_no_change_is_told_from_change() -> None:
     assert all(map(is_no_change, (*NO_CHANGE_SENTENCES, *others)))
     changed = ("a house of the same kind is built", "the trees are no longer lush", "the scene has changed")
     assert not any(map(is_no_change, (*changed, "", "road")))
-
-
-@pytest.mark.real
-def test_no_change_agrees_with_the_pairs_of_the_training_corpus(shared_data) -> None:
-    unchanged = 0
-    for pair in training_pairs(shared_data):
-        flags = {is_no_change(sentence) for sentence in pair["sentences"]}
-        assert len(flags) == 1, pair
-        unchanged += flags.pop()
-    assert unchanged == 3408
 
 
 @pytest.mark.real

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from saved_models import tiny_facts
 from tiny_models import tiny_model
 from training_runs import settings, whole_config
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.model_card import LOCALISATIONS
 from rscc.models.papers import MODELS
-from rscc.training import model_export as finishing
 from rscc.training.model_export import export_model
 from rscc.training.training_loop import TrainResult
 from rscc.training.training_run import Run, RunPaths
@@ -28,25 +26,6 @@ def finished(data, paths, *, val=None, report=lambda line: None, train=None, **l
         val=LevirCC(data, "val").records if val is None else val,
         train=LevirCC(data, "train").records,
     )
-
-
-def test_facts_and_roads_are_learnt_with_the_seed_of_the_run_and_say_so(data, tmp_path, monkeypatch) -> None:
-    given, said = [], []
-
-    def learner(name, made=None):
-        def learn(model, data, config, *, report, **__):
-            given.append(config.train.seed)
-            report(name)
-            return made
-
-        return learn
-
-    monkeypatch.setattr(finishing, "fit_facts", learner("facts", tiny_facts()))
-    monkeypatch.setattr(finishing, "fit_roads", learner("roads"))
-    monkeypatch.setattr(finishing, "facts_text", lambda facts: "")
-    paths = RunPaths(data=data, output=tmp_path, roads=tmp_path)
-    finished(data, paths, train=settings(seed=7), report=said.append)
-    assert given == [7, 7] and said == ["facts", "roads"]
 
 
 def test_the_card_names_the_means_that_the_training_left(data, tmp_path, monkeypatch) -> None:

@@ -84,13 +84,3 @@ def test_config_files(tmp_path) -> None:
         load_config(path)
     with pytest.raises(ConfigInvalid, match="rdd_levir_cc"):
         load_config(tmp_path / "none.toml")
-
-
-@pytest.mark.parametrize("name", ["rdd_levir_cc", "davir_levir_cc", "scorer_dubai_cc"])
-def test_the_papers_protocol_has_no_loss_and_no_augmentation_of_ours(name) -> None:
-    values = load_config(name).to_dict()
-    values["train"]["protocol"] = "paper"
-    config = config_from_dict(values)
-    assert config.loss == load_config(name).loss | {"changed": 0.0, "change_mask": 0.0}
-    assert not config.data.augment
-    assert load_config(name).data.augment, "unless it is asked for"

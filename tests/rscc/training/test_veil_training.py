@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from rscc.training.veil_training import VeilSamples, draw_samples, train_veils, veil_loss
+from rscc.training.veil_training import draw_samples, train_veils, veil_loss
 from rscc.visibility.cells import CHANNELS
 
 
@@ -46,9 +46,3 @@ def test_shade_weighs_twice_and_certain_truth_costs_nothing():
         logits[:, layer] = 5
         costs.append(veil_loss(logits, veils).item())
     assert costs[1] == pytest.approx(2 * costs[0])
-
-
-def test_sides_that_the_network_cannot_halve_are_refused():
-    odd = VeilSamples(np.zeros((1, 2 * CHANNELS, 6, 8), np.float16), np.zeros((1, 2, 6, 8), np.float16))
-    with pytest.raises(ValueError, match="32"):
-        train_veils([odd], steps=1)

@@ -15,7 +15,6 @@ from workflows.scene.words.crops import (
     SOFT,
     CropPlanner,
     best_caption,
-    centred,
     masked,
 )
 
@@ -24,14 +23,6 @@ CROPS = CropPlanner(300, 200, 64)
 
 def corners(window):
     return window.col_off, window.row_off, window.col_end, window.row_end
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "extent", "start"),
-    [(100, 110, 300, 73), (0, 4, 300, 0), (290, 300, 300, 236), (100, 111, 300, 74), (3, 9, 40, 0)],
-)
-def test_centred(low, high, extent, start):
-    assert centred(low, high, 64, extent) == start
 
 
 @pytest.mark.parametrize(("col", "row"), [(0, 0), (236, 0), (290, 190), (299, 199), (100, 90), (0, 150)])

@@ -85,12 +85,6 @@ def test_the_decoder_is_shown_what_a_cloud_hides_as_the_other_date_has_it(tmp_pa
     assert texts == ["bright"] and after.max() > GROUND + 60 and after.min() > GROUND - 60
 
 
-def test_every_change_is_told_alone_in_the_order_of_the_events(tmp_path):
-    texts, told = described(tmp_path, [BRIGHT, DARK], [[DARK], [BRIGHT]], batch_size=1)
-    assert texts == ["dark", "bright"]
-    assert told == [("captions", 1, 2), ("captions", 2, 2)]
-
-
 def test_a_group_is_one_event_whose_members_are_no_neighbours(tmp_path):
     looker = Looker()
     texts, told = described(tmp_path, [BRIGHT, DARK], [[BRIGHT, DARK]], looker)
@@ -123,9 +117,3 @@ def test_a_large_change_takes_the_sentence_of_most_of_it(tmp_path):
     texts, told = described(tmp_path, [bright, dark], [[whole]], looker)
     assert texts == ["bright"]
     assert told[-1] == ("captions", 4, 4) and len(looker.shown) == 4
-
-
-def test_no_change_asks_for_no_words(tmp_path):
-    looker = Looker()
-    assert described(tmp_path, [BRIGHT], [], looker) == ([], [])
-    assert looker.batches == []

@@ -60,11 +60,6 @@ def test_each_direction_has_its_own_number(pair, ways, told):
         assert ("former" in change.caption) == (change.direction == "replaced")
 
 
-def test_what_all_came_is_one_change(pair):
-    (change,) = captioned(pair, Sides(*["came"] * 4)).changes
-    assert change.caption.startswith("Four houses were built")
-
-
 def test_the_smallest_area_is_that_of_a_change_with_both(pair, tmp_path):
     report, _ = kept(pair, tmp_path, Sides("came", "came", "came", "gone"), min_area=300.0)
     told = sorted((change.direction, change.count) for change in report.changes)

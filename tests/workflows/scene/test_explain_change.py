@@ -143,40 +143,6 @@ def test_a_report_names_shipped_models_only(report, tmp_path):
         assert shipped_model(open_report(report)) == ("rscc-base" if name == "rscc-base" else None)
 
 
-def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
-    set_attributes(
-        report, 1, caption="two houses are built", direction="appeared", came=["building"], count=2,
-        before_cover=["trees"], reviewer_caption="a barn is built", changed_m2=20000.0, changed_back_m2=300.0,
-    )  # fmt: skip
-    read = open_report(report)
-    read = replace(read, changes=[replace(read.changes[0], area_m2=12345.0), *read.changes[1:]])
-    facts = explain_change(read, 1, FactCaptioner).as_dict()
-    lines = explanation_text(facts).splitlines()
-    assert lines[0] == "two houses are built"
-    for line in (
-        "direction     appeared",
-        "added         building",
-        "removed       nothing certain",
-        "ground before trees",
-        "objects       2",
-        "area          12,345 m2 (1.23 ha)",
-        "changed       20,000 m2 (2.00 ha)",
-        "changed back  300 m2",
-        "dates         2016 to 2019",
-        "scenes        a_2016.tif -> b_2019.tif",
-        "report        changes.geojson, change 1",
-        "right words   a barn is built",
-    ):
-        assert line in lines
-    (building,) = [line for line in lines if line.startswith("added          building ")]
-    assert building.split() == ["added", "building", "0.80", "0.70", "yes"]
-    (water,) = [line for line in lines if "water" in line]
-    assert water.split() == ["nearby", "water", "-", "never", "-"]
-    assert [one["probability"] for one in facts["evidence"] if one["name"] == "water"] == [None]
-    set_attributes(report, 1, caption_confident=False)
-    assert "too uncertain" in explanation_text(explain_change(open_report(report), 1).as_dict())
-
-
 def test_nothing_in_a_report_steers_a_terminal(report):
     set_attributes(
         report, 1, caption="a\x1b[2J\nb\u202e\x9b", alternatives=["\x07"], model="\x1b]0;x\x07", came=["\r"]

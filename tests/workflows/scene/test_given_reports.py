@@ -101,17 +101,6 @@ def test_only_the_ground_around_the_polygons_is_computed(pair, frame):
     assert few.run["tiling"]["width"] == everything.run["tiling"]["width"]
 
 
-@pytest.mark.parametrize("crs", ["EPSG:32633", "EPSG:3857", "EPSG:3035"])
-def test_the_same_polygons_in_other_systems_have_the_same_words(pair, frame, report, crs, tmp_path):
-    path = tmp_path / "given.gpkg"
-    frame.to_crs(crs).drop(columns="id").to_file(path)
-    moved = captioned(pair, FactCaptioner(), changes=path)
-    assert [change.caption for change in moved.changes] == [change.caption for change in report.changes]
-    assert [change.supported for change in moved.changes] == pytest.approx(
-        [change.supported for change in report.changes], abs=0.02
-    )
-
-
 def test_shifted_polygons_are_less_supported_and_far_ones_not_at_all(pair, frame):
     width = frame.geometry[0].bounds[2] - frame.geometry[0].bounds[0]
     shares = []

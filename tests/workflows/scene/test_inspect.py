@@ -102,30 +102,6 @@ def test_an_inspection_agrees_with_the_run(scenes, case):
     assert max(map(len, inspection.as_text().splitlines())) <= 100
 
 
-def test_a_plain_pair_in_words(scenes):
-    paths = scenes(after={"transform": north_up(x=500_100.0)})
-    lines = inspected(paths).as_text().splitlines()
-    assert [line.split()[0] for line in lines if not line.startswith(" ")] == [
-        "before", "after", "ground", "grid", "shift", "light", "checked", "model", "cost", "verdict",
-    ]  # fmt: skip
-    assert inspected(paths).refusals == ()
-    text = " ".join(" ".join(lines).split())
-    for words in (
-        "GeoTIFF, 400 x 300 pixels of 0.5 m, uint8",
-        "3 bands (red, green, blue); 1,2,3 shown, by their colours; no mask",
-        "EPSG:32633 (WGS 84 / UTM zone 33N), north-up",
-        "taken 2016-03-14, from its name",
-        "taken 2019, from its name",
-        "15,000 m2 in common: 50 % of before, 50 % of after; 100 % of it has data on both dates",
-        "200 x 300 pixels of 0.5 m in EPSG:32633",
-        "both scenes: not resampled",
-        "8-bit, used unchanged",
-        "the time is not known for this model",
-        "verdict ready for rscc caption",
-    ):
-        assert words in text
-
-
 def test_one_unreadable_scene_leaves_the_other_described(scenes, tmp_path):
     paths = scenes()
     inspection = inspected((tmp_path / "none.tif", paths[1]))
@@ -161,14 +137,6 @@ def test_how_much_is_shared_and_has_data(scenes):
         "method": "bilinear", "from_gsd": 0.25, "to_gsd": 0.5, "reprojected": False, "turned": False,
         "moved": False,
     }  # fmt: skip
-
-
-def test_fewer_pixels_are_asked_for_by_a_box(scenes):
-    paths = scenes()
-    whole, part = inspected(paths), inspected(paths, bounds=(15.0005, 50.5507, 15.0008, 50.5509))
-    assert part.tiling["tiles"] < whole.tiling["tiles"]
-    assert "are processed" in part.as_text() and "are processed" not in whole.as_text()
-    assert part.pair["stretch"] == whole.pair["stretch"]
 
 
 @pytest.mark.parametrize(

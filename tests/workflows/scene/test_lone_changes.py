@@ -214,13 +214,3 @@ def test_a_model_that_never_learnt_of_trees_finds_no_clearing(pair):
     slopes = tuple(0.0 if number == unlearnt else 1.0 for number in range(len(ANSWERS)))
     captioner.facts.rules = FactRules(slopes, tuple(9.0 * (slope == 0) for slope in slopes))
     assert alone("clearing", captioned(pair, captioner)) == []
-
-
-@CLEARINGS
-def test_a_clearing_is_explained_and_summed_up(pair, tmp_path):
-    report = captioned(pair, ClearingCaptioner())
-    explained = explain_change(open_report(report.write(tmp_path / "r.geojson")), 2, ClearingCaptioner)
-    assert explained.answers is not None
-    (gone,) = (answer for answer in explained.answers if (answer.kind, answer.name) == ("gone", "trees"))
-    assert gone.stated and gone.probability >= 0.7
-    assert summary_of(report.changes).text.endswith("1 house was built. Trees were removed.")

@@ -253,13 +253,6 @@ def test_two_runs_on_one_folder_are_refused(pair, folder):
     assert len(report.changes) == len(SPOTS)
 
 
-@pytest.mark.parametrize("draft", [".rscc-0123.tmp", ".probability.tif", ".evidence.tif.ovr.tmp"])
-def test_a_run_killed_over_a_draft_is_resumed(pair, folder, draft):
-    stopped_after(pair, folder, 24)
-    (folder / draft).write_bytes(b"half")
-    assert resumed(pair, folder) > 0
-
-
 def test_drafts_have_names_that_are_removed(pair, folder, monkeypatch):
     seen, rename = set(), Path.replace
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import rasterio
@@ -177,23 +175,6 @@ def test_pictures_that_cannot_be_compared_are_refused(pictures, pair, tmp_path):
     with pytest.raises(TilingError):
         read_pair(pictures[0], pair.after, ExplainOptions())
     read_pair(*pictures, ExplainOptions())
-
-
-def test_the_picture_has_panels_and_words_in_rows(pair):
-    result = explained(pair)
-    page = draw(result)
-    # Three words in one row; before, after, change, difference in the first, the model's own map in the next.
-    more = replace(result.explanation, words=result.explanation.words * 3)
-    longer = draw(replace(result, explanation=more))
-    assert longer.width == page.width and longer.height > page.height + 100
-    fewer = draw(replace(result, explanation=replace(result.explanation, attention={})))
-    assert fewer.height < page.height - 200
-    silent = tuple(replace(word, ground=None) for word in result.explanation.words)
-    mapless = draw(replace(result, explanation=replace(result.explanation, words=silent)))
-    assert mapless.height < page.height - 100, "a decoder without maps says so in their place"
-    whole = np.asarray(page)
-    margin = np.concatenate([whole[:, :16].ravel(), whole[:, -16:].ravel(), whole[:16].ravel()])
-    assert (margin == 255).all()
 
 
 @pytest.mark.parametrize(("name", "kind"), [("p.png", "PNG"), ("p.webp", "WEBP")])

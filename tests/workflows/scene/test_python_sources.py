@@ -13,9 +13,8 @@ from rasterio.io import MemoryFile
 from scene_pairs import make_pair
 
 import rscc
-from workflows.errors import OutputExists, TooCoarse
+from workflows.errors import OutputExists
 from workflows.options import SceneOptions
-from workflows.python_errors import in_python
 
 RENAMED = {"bounds": "bbox", "allow_hosts": "allow_host"}
 
@@ -135,20 +134,6 @@ def test_errors_name_keywords(report, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("add --overwrite or choose another", "pass overwrite=True or choose another"),
-        ("use --model rscc-medium, or --force tries", 'use model="rscc-medium", or force=True tries'),
-        ("with --keep-maps DIR", "with keep_maps=..."),
-        ("a -- b", "a -- b"),
-        ("--no-ground needs it", "ground=False needs it"),
-    ],
-)
-def test_options_in_messages_become_keywords(text, expected):
-    assert in_python(text) == expected
-
-
-@pytest.mark.parametrize(
     ("gsd", "model"), [(0.5, "rscc-base"), (2.0, "rscc-base"), (5.0, "rscc-medium"), (10.0, "rscc-medium")]
 )
 def test_the_model_follows_the_pixel_size(rscc_command, tmp_path, gsd, model):
@@ -159,11 +144,3 @@ def test_the_model_follows_the_pixel_size(rscc_command, tmp_path, gsd, model):
     )
     assert code == 0
     assert rscc_command.chosen == [(model, "auto")]
-
-
-def test_a_model_that_is_named_is_taken_and_may_refuse(rscc_command, tmp_path):
-    scenes = make_pair(tmp_path, [(20, 20, 30, 30, 240)], gsd=10.0)
-    code, _, err = rscc_command(
-        "caption", scenes.before, scenes.after, "-o", tmp_path / "r.geojson", "--model", "rscc-base"
-    )
-    assert code == TooCoarse.exit_code and "before.tif" in err

@@ -14,7 +14,6 @@ from workflows.errors import OptionInvalid, TooCoarse
 from workflows.scene.pictures.explain import ExplainOptions, explain_pair
 from workflows.scene.resolution import (
     check_resolution,
-    resolution_warnings,
     working_gsd,
     working_warning,
 )
@@ -71,17 +70,6 @@ def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named
 )
 def test_what_a_model_serves_and_a_hair_above_it_is_not_coarser(info, gsds, model):
     check_resolution(tuple(map(info, gsds)), model)
-
-
-def test_warnings_name_what_is_coarser_and_what_is_finer_with_a_better_model(info, installed):
-    installed(KNOWN)
-    coarse = resolution_warnings((info(10.0), info(0.5, "b.tif")), FINE)
-    assert len(coarse) == 1 and "a.tif: 10 m per pixel is coarser than the 2 m" in coarse[0]
-    fine = resolution_warnings((info(0.5), info(10.0, "b.tif")), MEDIUM)
-    assert len(fine) == 1
-    assert "a.tif: 0.5 m" in fine[0] and "reduced to 10 m" in fine[0] and "--model fine sees" in fine[0]
-    assert resolution_warnings((info(5.0),) * 2, MEDIUM) == []
-    assert resolution_warnings((info(20.0),) * 2, MEDIUM) == []
 
 
 def test_the_resolution_to_work_at(info):
