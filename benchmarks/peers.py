@@ -16,6 +16,7 @@ profit from rscc keeping freed memory. ``--also`` adds two more ways of rscc wit
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib.util
 import tempfile
@@ -30,7 +31,7 @@ import torch
 from model_sizes import build, processor
 from PIL import Image
 from rasterio.windows import Window
-from timing import Pair, from_shell, in_process, in_turns, medians, pair_parser, write_json
+from timing import Pair, from_shell, in_process, in_turns, medians, write_json
 
 from rscc.captioner import load_captioner
 from rscc.configs import load_config
@@ -176,7 +177,11 @@ def peers_table(pair: Pair, seconds: dict[str, float]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Time all ways and print."""
-    parser = pair_parser(__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--model", default="rscc-base", help="of the plain loop and rscc")
     parser.add_argument("--words", type=int, default=10, help="of the sentences of the research style")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -19,16 +18,6 @@ from typing import Any
 import rasterio
 
 HERE = Path(__file__).resolve().parents[1]
-
-
-def pair_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the arguments ``before`` and ``after``."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
-    return parser
 
 
 @dataclass(frozen=True)
@@ -53,18 +42,10 @@ class Pair:
         return 60 * self.km2 / seconds
 
 
-def in_turns(
-    ways: Mapping[str, Callable[[], Any]], rounds: int, warm_up: bool = True
-) -> dict[str, list[float]]:
-    """Call all ways in turns; return the seconds of each round by name.
-
-    Args:
-        ways: functions by name.
-        rounds: number of timed calls of each.
-        warm_up: run one more round first, untimed.
-    """
+def in_turns(ways: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Call all ways in turns, once more than ``rounds``; return the seconds of all but the first, by name."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(-warm_up, rounds):
+    for number in range(-1, rounds):
         for name, way in ways.items():
             begin = time.perf_counter()
             way()
@@ -86,22 +67,22 @@ def caption_words(pair: Pair, output: Path, options: Sequence[str] = ()) -> list
     return ["caption", str(pair.before), str(pair.after), *written, *options]
 
 
-def from_shell(pair: Pair, output: Path, options: Sequence[str] = (), tree: Path = HERE) -> dict[str, Any]:
-    """Run ``python -m rscc caption`` of a source tree in a new process; return its JSON.
+def from_shell(pair: Pair, output: Path, options: Sequence[str] = ()) -> dict[str, Any]:
+    """Run ``python -m rscc caption`` in a new process; return its JSON.
 
     Raises:
         RuntimeError: it failed.
     """
     done = subprocess.run(
         [sys.executable, "-m", "rscc", *caption_words(pair, output, options)],
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree)},
+        cwd=HERE,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise RuntimeError(f"rscc of {tree} ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+        raise RuntimeError(f"rscc ended with {done.returncode}: {done.stderr.strip()[-500:]}")
     result: dict[str, Any] = json.loads(done.stdout)
     return result
 
