@@ -71,17 +71,6 @@ def told(run_python):
     return run_python(ALL_CASES)
 
 
-@pytest.mark.slow
-def test_timm_and_open_clip_import_after_rscc(run_python):
-    names = run_python(
-        "import json, rscc, timm, open_clip, torchvision\n"
-        "from torchvision.transforms import v2\n"
-        "kind = type(torchvision.__loader__).__name__\n"
-        "print(json.dumps([timm.__name__, open_clip.__name__, kind, v2.Resize.__name__]))"
-    )
-    assert names == ["timm", "open_clip", "SourceFileLoader", "Resize"]
-
-
 def test_nothing_is_declared_when_the_compiled_library_loads(told):
     assert told["loads"] == {
         "loaded": [True],

@@ -1,4 +1,3 @@
-import foundation_models as full_size
 import pytest
 import torch
 from foundation_models import PROMPTS, save_tiny_folder, tiny_instructblip, tiny_whole
@@ -152,28 +151,3 @@ def test_incomplete_folders_are_refused(lacking, message, tmp_path) -> None:
 
 
 # The full size
-
-
-@pytest.mark.slow
-def test_the_full_size_runs_on_the_meta_device_with_the_published_numbers_of_parameters() -> None:
-    full = full_size.full_size()
-    found = {count.part: count for count in full_size.counts(full)}
-    millions = {part: round((count.total - count.trained) / 1e6) for part, count in found.items()}
-    assert millions == {
-        "EVA-ViT-G": 986,
-        "Q-Former and query tokens": 186,
-        "projection": 3,
-        "Vicuna-7B": 6738,
-    }
-    assert {part: count.trained for part, count in found.items()} == full_size.adapters_by_formula(
-        LoraRanks()
-    )
-    assert sum(count.trained for count in found.values()) == 7_532_544
-    assert {p.device.type for p in full.parameters()} == {"meta"}
-    assert full_size.shapes(full) == {
-        "patch tokens of a date": (2, 257, 1408),
-        "[CLS]-to-patch attention of a date": (2, 16, 16),
-        "answers of the Q-Former, both dates": (2, 64, 4096),
-        "prefix of the language model": (2, 82, 4096),
-        "logits": (2, 20, 32001),
-    }

@@ -73,8 +73,6 @@ def test_it_gives_the_probability_of_torchgeos_own_prediction(siamese, captioner
         {"model": "fcn", "task": "multilabel", "num_labels": 2},
         {"model": "unet", "backbone": "resnet18"},
         {"model": "fcsiamconc", "backbone": "resnet18"},
-        {"model": "btc", "backbone": "swin_tiny"},
-        {"model": "changevit", "backbone": "vit_tiny_patch16_224"},
     ],
 )
 def test_every_kind_of_answer_is_a_probability_of_change(tasks, tmp_path, values):
