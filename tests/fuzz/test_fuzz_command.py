@@ -1,4 +1,4 @@
-"""A few damaged folders of every kind through the whole command; tests/support/fuzz_files.py does more."""
+"""A few damaged folders of every kind through the whole command."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 import rasterio
-from archive_engines import InlineEngine
+from archive_pairs import InlineEngine
 from captioners import BrightnessCaptioner
 from rasterio.control import GroundControlPoint
 from rasters import band, north_up, source, write_bands, write_scene

@@ -40,9 +40,7 @@ def train_on(config: Config, root: Path, output: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["clevr_change", "dubai_cc", "spot_the_diff_multi"])
-def test_a_model_trains_on_data_sets_of_each_sort(
-    written, tmp_path, name
-) -> None:
+def test_a_model_trains_on_data_sets_of_each_sort(written, tmp_path, name) -> None:
     """From the official layout to a model that speaks of test pairs; images are resized, square or not."""
     folder = train_on(run_config(name), written[name], tmp_path)
     assert {"cider", "cider_changed", "flag_accuracy"} <= set(folder.card.scores)

@@ -6,15 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference_layers import (
-    randoms,
-    slow_attention,
-    slow_cosine,
-    slow_info_nce,
-    slow_linear,
-    slow_norm,
-    values,
-)
 from tiny_models import (
     CAPTIONS,
     ENTITIES,
@@ -23,7 +14,14 @@ from tiny_models import (
     pair_view,
     random_images,
     randomise,
+    randoms,
+    slow_attention,
+    slow_cosine,
+    slow_info_nce,
+    slow_linear,
+    slow_norm,
     tiny_model,
+    values,
 )
 
 from rscc.errors import ConfigInvalid

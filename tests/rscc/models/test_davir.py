@@ -6,10 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference_layers import randoms, slow_attention, slow_feed_forward, slow_linear, slow_norm, values
 from tiny_models import (
     random_images,
+    randoms,
+    slow_attention,
+    slow_feed_forward,
+    slow_linear,
+    slow_norm,
     tiny_model,
+    values,
 )
 
 from rscc.models.davir import attention_distance, gaussian_blur

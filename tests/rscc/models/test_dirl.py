@@ -5,16 +5,19 @@ import math
 import numpy as np
 import pytest
 import torch
-from reference_layers import (
+from tiny_models import (
+    CAPTIONS,
+    joint_losses,
+    pair_view,
     randoms,
     slow_attention,
     slow_feed_forward,
     slow_info_nce,
     slow_linear,
     slow_norm,
+    tiny_model,
     values,
 )
-from tiny_models import CAPTIONS, joint_losses, pair_view, tiny_model
 
 from rscc.models.dirl import Dirl
 from rscc.models.shared.losses import decorrelation_loss, info_nce

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 from foundation_models import PROMPTS, llama_like_tokenizer, tiny_instructblip
-from reference_layers import check_steps
+from tiny_models import check_steps
 
 from rscc.errors import ModelFolderInvalid
 from rscc.models.language_model_decoder import LanguageModelDecoder

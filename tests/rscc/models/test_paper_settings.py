@@ -5,16 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from reference_layers import randoms, slow_linear, values
 from tiny_models import (
     CAPTIONS,
     ENTITIES,
     fill_retriever,
     full_batch,
     pair_view,
+    randoms,
+    slow_linear,
     tiny_backbone,
     tiny_model,
     tiny_vocabulary,
+    values,
 )
 
 from rscc.configs import load_config

@@ -5,15 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from reference_layers import (
-    randoms,
-    slow_attention,
-    slow_feed_forward,
-    slow_info_nce,
-    slow_linear,
-    slow_norm,
-    values,
-)
 from tiny_models import (
     CAPTIONS,
     TinyTextEncoder,
@@ -22,7 +13,14 @@ from tiny_models import (
     joint_losses,
     pair_view,
     randomise,
+    randoms,
+    slow_attention,
+    slow_feed_forward,
+    slow_info_nce,
+    slow_linear,
+    slow_norm,
     tiny_model,
+    values,
 )
 
 from rscc.errors import ConfigInvalid

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from foundation_models import write_tiny_clip
-from reference_layers import randoms, values
+from tiny_models import randoms, values
 
 from rscc.models.cheers import retrieve_entities
 from rscc.models.shared.retrieval import (

@@ -6,15 +6,20 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from reference_layers import (
+from tiny_models import (
+    CAPTIONS,
+    idle_parameters,
+    joint_losses,
+    pair_view,
+    randomise,
     randoms,
     slow_attention,
     slow_cross_layer,
     slow_info_nce,
     slow_linear,
+    tiny_model,
     values,
 )
-from tiny_models import CAPTIONS, idle_parameters, joint_losses, pair_view, randomise, tiny_model
 
 from rscc.models.scorer import BackwardReasoning, Scorer, TokenMatching, token_matching
 from rscc.models.shared.losses import masked_mean, matrix_info_nce

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from reference_layers import check_steps, teacher_forced_mean
-from tiny_models import random_images, tiny_model
+from tiny_models import check_steps, random_images, teacher_forced_mean, tiny_model
 
 from rscc.models.papers import MODELS
 from rscc.models.shared.generation import beam_search, greedy_search

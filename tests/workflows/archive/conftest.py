@@ -3,8 +3,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from archive_engines import InlineEngine
-from archive_pairs import MadeArchive, contents, make_archive, run
+from archive_pairs import InlineEngine, MadeArchive, contents, make_archive, run
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ from pathlib import Path
 import geopandas
 import pytest
 import rasterio
-from archive_engines import InlineEngine
-from archive_pairs import begun, contents, run, write_table
+from archive_pairs import InlineEngine, begun, contents, run, write_table
 from damage import Killed
 from filelock import FileLock
 

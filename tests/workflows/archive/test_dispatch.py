@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from archive_engines import InlineEngine
+from archive_pairs import InlineEngine
 from archive_rows import report
 
 from workflows import SceneOptions

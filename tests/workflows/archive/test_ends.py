@@ -8,8 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from archive_engines import InlineEngine
-from archive_pairs import contents, run, states
+from archive_pairs import InlineEngine, contents, run, states
 
 from workflows import SceneOptions
 from workflows.archive import claim

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from archive_commands import OURS, Cluster, QuickCluster, commands, forked_cluster, kill, wait_until
-from archive_engines import drive, make_tasks
 from archive_fakes import BIG, load_fake, runs
+from archive_pairs import drive, make_tasks
 from distributed import Client, KilledWorker
 from distributed.client import FutureCancelledError
 from scene_pairs import make_pair

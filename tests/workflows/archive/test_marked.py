@@ -11,9 +11,8 @@ from pathlib import Path
 import geopandas
 import pyarrow.parquet as pq
 import pytest
-from archive_engines import InlineEngine
 from archive_fakes import fake_card
-from archive_pairs import begun, contents, mark, row_of, run, states
+from archive_pairs import InlineEngine, begun, contents, mark, row_of, run, states
 from shapely.geometry import box, mapping
 
 from tiling import geodesic_area_m2

@@ -6,9 +6,8 @@ import json
 import os
 
 import pytest
-from archive_engines import InlineEngine
 from archive_fakes import fake_card
-from archive_pairs import make_archive
+from archive_pairs import InlineEngine, make_archive
 from pages import made_archive_page, page_of, usual_rows
 from scene_pairs import run_here
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from archive_engines import lasting
 from archive_fakes import Unpicklable, load_fake
+from archive_pairs import lasting
 from captioners import BrightnessCaptioner
 from scene_pairs import make_pair
 

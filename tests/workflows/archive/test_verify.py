@@ -10,8 +10,7 @@ from types import SimpleNamespace
 
 import pyogrio
 import pytest
-from archive_engines import InlineEngine
-from archive_pairs import make_archive
+from archive_pairs import InlineEngine, make_archive
 from archive_pairs import run as run_archive
 from captioners import BrightnessCaptioner, captioned
 from datasets import edit_json

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from archive_engines import InlineEngine
+from archive_pairs import InlineEngine
 from captioners import FactCaptioner
 from scene_pairs import make_pair
 from servers import serving

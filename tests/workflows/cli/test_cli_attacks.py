@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from archive_engines import InlineEngine
+from archive_pairs import InlineEngine
 from rasters import band, source, textured, write_scene, write_vrt
 
 from workflows.archive.state import read_state

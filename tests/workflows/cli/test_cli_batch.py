@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from archive_engines import InlineEngine
 from archive_fakes import fake_card
-from archive_pairs import MadeArchive, contents, make_archive, mark
+from archive_pairs import InlineEngine, MadeArchive, contents, make_archive, mark
 from scene_pairs import run_here
 
 from rscc.folders import DEFAULT_MODEL
