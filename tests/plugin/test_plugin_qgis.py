@@ -13,13 +13,13 @@ import pyogrio
 import pytest
 from make_demo_scene import make_scene
 from PIL import Image
-from qgis_runs import environment, look, qgis_is_there, run_qgis
+from qgis_runs import NEEDS_QGIS, environment, look, run_qgis
 from scene_pairs import make_pair
 
 pytestmark = [
     pytest.mark.qgis,
     pytest.mark.slow,
-    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
+    NEEDS_QGIS,
 ]
 # Debian's script around it passes an option that it does not know.
 PROCESS = shutil.which("qgis_process.bin") or shutil.which("qgis_process")

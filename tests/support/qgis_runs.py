@@ -80,10 +80,14 @@ def environment() -> dict[str, str]:
 
 
 A_PICTURE_HAS_NO_PLACE = "ignore::rasterio.errors.NotGeoreferencedWarning"
+# As a text it is asked for where such a test is run, not where it is collected.
+NEEDS_QGIS = pytest.mark.skipif(
+    "not __import__('qgis_runs').qgis_is_there()", reason="the system has no QGIS for Python (python3-qgis)"
+)
 QGIS = [
     pytest.mark.qgis,
     pytest.mark.filterwarnings(A_PICTURE_HAS_NO_PLACE),
-    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
+    NEEDS_QGIS,
 ]
 
 

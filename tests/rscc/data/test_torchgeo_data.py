@@ -6,19 +6,12 @@ import pytest
 import torch
 from datasets import LATER, WRITERS, write_levir_cc
 from tiny_models import TinyTextEncoder
+from torch.utils.data import DataLoader
 
-pytest.importorskip("torchgeo", reason="needs the extra torchgeo")
+from rscc.data.pairs import flip_words
+from rscc.errors import ConfigInvalid
+
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of the libraries
-
-from lightning.pytorch import Trainer  # noqa: E402
-from torch.utils.data import DataLoader  # noqa: E402
-
-from rscc.data import torchgeo as ours  # noqa: E402
-from rscc.data.pairs import flip_words  # noqa: E402
-from rscc.data.torchgeo.datasets import UNKNOWN  # noqa: E402
-from rscc.data.torchgeo.transforms import flip  # noqa: E402
-from rscc.errors import ConfigInvalid  # noqa: E402
-from rscc.models.torchgeo_detector import change_detection_task  # noqa: E402
 
 NAMES = {
     "LEVIRCC": "levir_cc",
@@ -56,14 +49,27 @@ change_mask = {masks}
 """
 
 
-def trainer(tmp_path, **options) -> Trainer:
+@pytest.fixture(scope="module")
+def ours():
+    """The package for TorchGeo, which takes seconds to import; skips where it is not installed."""
+    pytest.importorskip("torchgeo", reason="needs the extra torchgeo")
+    from rscc.data import torchgeo
+
+    return torchgeo
+
+
+def trainer(tmp_path, **options):
+    from lightning.pytorch import Trainer
+
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     limits = {"max_epochs": 1, "limit_train_batches": 2, "limit_val_batches": 1, "accelerator": "cpu"}
     return Trainer(default_root_dir=tmp_path, enable_checkpointing=False, **{**quiet, **limits, **options})
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_benchmark_gives_samples_that_torchgeo_draws(name, tmp_path):
+def test_every_benchmark_gives_samples_that_torchgeo_draws(ours, name, tmp_path):
+    from rscc.data.torchgeo.datasets import UNKNOWN
+
     root = (WRITERS | LATER)[NAMES[name]](tmp_path / "data")
     data = getattr(ours, name)(root)
     sample = data[0]
@@ -76,8 +82,11 @@ def test_every_benchmark_gives_samples_that_torchgeo_draws(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["LEVIRCC", "ImageEditingRequest"])
 def test_pairs_with_and_without_masks_train_a_network_of_torchgeo_and_a_captioner(
-    name, tmp_path, tiny_registered
+    ours, name, tmp_path, tiny_registered
 ):
+    from rscc.data.torchgeo.datasets import UNKNOWN
+    from rscc.models.torchgeo_detector import change_detection_task
+
     root = WRITERS[NAMES[name]](tmp_path / "data")
     module = getattr(ours, f"{name}DataModule")(root=root, batch_size=2, size=64)
     network = change_detection_task()(model="fcn", loss="focal", ignore_index=UNKNOWN)
@@ -95,7 +104,7 @@ def test_pairs_with_and_without_masks_train_a_network_of_torchgeo_and_a_captione
 
 
 def test_cheers_trains_with_its_own_terms_and_comes_back_from_a_checkpoint(
-    tmp_path, tiny_registered, monkeypatch
+    ours, tmp_path, tiny_registered, monkeypatch
 ):
     from rscc.training import train_model
 
@@ -116,7 +125,9 @@ def test_cheers_trains_with_its_own_terms_and_comes_back_from_a_checkpoint(
         assert torch.equal(value, again.model.state_dict()[name]), name
 
 
-def test_captions_stay_whole_and_turn_with_the_images(tmp_path):
+def test_captions_stay_whole_and_turn_with_the_images(ours, tmp_path):
+    from rscc.data.torchgeo.transforms import flip
+
     data = ours.LEVIRCC(write_levir_cc(tmp_path))
     batch = ours.collate_pairs([data[0], data[1]])
     assert batch["image"].shape == (2, 2, 3, 64, 64) and batch["changed"].tolist() == [1, 0]
@@ -135,7 +146,7 @@ def test_captions_stay_whole_and_turn_with_the_images(tmp_path):
     assert len(seen) == 4
 
 
-def test_a_task_without_training_pairs_and_an_unknown_transform_are_refused(tmp_path):
+def test_a_task_without_training_pairs_and_an_unknown_transform_are_refused(ours, tmp_path):
     loader = DataLoader(ours.LEVIRCC(write_levir_cc(tmp_path)), collate_fn=ours.collate_pairs)
     with pytest.raises(ConfigInvalid, match="records"):
         trainer(tmp_path).fit(ours.ChangeCaptioningTask("rdd_levir_cc"), loader)

@@ -1,8 +1,7 @@
+import importlib.util
 import json
 
 import pytest
-
-pytest.importorskip("spacy")
 
 from rscc.text.object_classes import (
     count_hallucinations,
@@ -10,6 +9,7 @@ from rscc.text.object_classes import (
     unnamed_by_references,
 )
 
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("spacy") is None, reason="spaCy is not installed")
 _NOT_OBJECTS = (
     "scene image picture screen view change difference appearance disappearance construct expansion "
     "corner side edge end top bottom left right middle center centre front half part quarter place area "

@@ -1,3 +1,5 @@
+import importlib.util
+
 import pytest
 
 from rscc.text.parsing import (
@@ -6,9 +8,9 @@ from rscc.text.parsing import (
     subjects,
 )
 
-spacy = pytest.importorskip("spacy")
-if not any(spacy.util.is_package(name) for name in PARSERS):
-    pytest.skip("no English parser is installed", allow_module_level=True)
+pytestmark = pytest.mark.skipif(
+    not any(importlib.util.find_spec(name) for name in PARSERS), reason="no English parser is installed"
+)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from archive_rows import change, report
-from qgis_runs import qgis_is_there, run_qgis
+from qgis_runs import NEEDS_QGIS, run_qgis
 from report_checks import faults
 from shapely.geometry import box, mapping
 
@@ -124,7 +124,7 @@ def test_a_list_may_be_typed_as_one_text_or_emptied(path, cell, read):
 
 
 @pytest.mark.qgis
-@pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)")
+@NEEDS_QGIS
 @pytest.mark.parametrize("suffix", [".geojson", ".gpkg"])
 def test_what_is_drawn_in_qgis_is_read(path, tmp_path, suffix):
     metres = suffix == ".gpkg"
