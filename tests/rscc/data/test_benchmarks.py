@@ -31,7 +31,7 @@ each_file = pytest.mark.parametrize(
 
 
 @pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", ["train", "val"])
 def test_a_split_is_read_whole(written, name, split) -> None:
     data = DATASETS[name](written[name], split, trust=("named",))
     assert len(data) == COUNTS[split] * (2 if name == "clevr_change" else 1)
@@ -68,15 +68,13 @@ def test_a_missing_annotation_file_is_named(copied, name, file) -> None:
 
 
 @each_file
-@pytest.mark.parametrize(
-    "text", ["{", "3", "null", '{"images": 3}', '{"images": ["a"]}', '["a.png"]', '{"train": ["a"]}']
-)
-def test_other_files_are_refused(copied, name, file, text) -> None:
+def test_other_files_are_refused(copied, name, file) -> None:
     root = copied(name)
-    (root / file).write_text(text)
-    with pytest.raises(DatasetLayoutInvalid, match=Path(file).name) as caught:
-        DATASETS[name](root)
-    assert "\n" not in str(caught.value)
+    for text in ("{", "3", "null", '{"images": 3}', '{"images": ["a"]}', '["a.png"]', '{"train": ["a"]}'):
+        (root / file).write_text(text)
+        with pytest.raises(DatasetLayoutInvalid, match=Path(file).name) as caught:
+            DATASETS[name](root)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -88,15 +86,16 @@ def test_other_files_are_refused(copied, name, file, text) -> None:
         ("dubai_cc", "description_jsontr_te_val/Train_Dubai_CC.json", "filename"),
     ],
 )
-@pytest.mark.parametrize("value", ["../a.png", "a/b.png", "..", "", "a\\b.png", 3])
-def test_names_that_lead_out_of_the_folder_are_refused(copied, name, file, key, value) -> None:
+def test_names_that_lead_out_of_the_folder_are_refused(copied, name, file, key) -> None:
     root = copied(name)
-    edit_json(
-        root / file,
-        lambda content: (content if name != "dubai_cc" else content["images"])[0].update({key: value}),
-    )
-    with pytest.raises(DatasetLayoutInvalid):
-        DATASETS[name](root)
+    for value in ("../a.png", "a/b.png", "..", "", "a\\b.png", 3):
+
+        def lead(content, value=value) -> None:
+            (content if name != "dubai_cc" else content["images"])[0].update({key: value})
+
+        edit_json(root / file, lead)
+        with pytest.raises(DatasetLayoutInvalid):
+            DATASETS[name](root)
 
 
 def test_clevr_change_gives_a_changed_and_an_unchanged_pair_of_each_image(written) -> None:

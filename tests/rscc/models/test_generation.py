@@ -73,17 +73,16 @@ def exhaustive(
     return sorted(found, key=lambda pair: -pair[1])
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("forbidden", [(), ((A,),), ((B, A), (C,)), ((A, A, A),)])
 @pytest.mark.parametrize("runs", [(), ((B,),), ((A, B), (C, C)), ((B, A, B), (C,))])
-def test_a_beam_that_holds_everything_is_exhaustive(seed, forbidden, runs) -> None:
-    table = random_table(seed)
-    found = beam_search(MarkovDecoder(table), memory(0, 2), rules(4, forbidden, runs), beams=90)
-    for kind, hypotheses in zip((0, 2), found, strict=True):
-        expected = exhaustive(table[kind], 3, forbidden, runs)
-        assert [h.ids for h in hypotheses] == [ids for ids, _ in expected]
-        means = [mean for _, mean in expected]
-        assert [h.mean_log_probability for h in hypotheses] == pytest.approx(means, abs=1e-5)
+def test_a_beam_that_holds_everything_is_exhaustive(forbidden, runs) -> None:
+    for table in map(random_table, range(2)):
+        found = beam_search(MarkovDecoder(table), memory(0, 2), rules(4, forbidden, runs), beams=90)
+        for kind, hypotheses in zip((0, 2), found, strict=True):
+            expected = exhaustive(table[kind], 3, forbidden, runs)
+            assert [h.ids for h in hypotheses] == [ids for ids, _ in expected]
+            means = [mean for _, mean in expected]
+            assert [h.mean_log_probability for h in hypotheses] == pytest.approx(means, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(5))
