@@ -61,11 +61,11 @@ LIES = {
 }
 
 
-# Each mark in three positions, other ones for the next mark.
+# Each mark in two positions, other ones for the next mark.
 COMBINATIONS = [
     (marks, list(LIES)[(number + step) % len(LIES)])
     for number, marks in enumerate(MARKS)
-    for step in (0, 3, 5)
+    for step in (0, 5)
 ]
 
 

@@ -25,7 +25,6 @@ pytestmark = [
 PROCESS = shutil.which("qgis_process.bin") or shutil.which("qgis_process")
 needs_process = pytest.mark.skipif(PROCESS is None, reason="the system has no qgis_process (package qgis)")
 PAUSE = 0.4  # seconds of a batch: what is cancelled at the first progress is at work then
-SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(scope="module")
@@ -78,15 +77,6 @@ def caption(before, after, report, *more):
         [PROCESS, "run", *words], capture_output=True, text=True, env=environment(), timeout=300, check=False
     )
     return done.returncode, done.stdout, done.stderr
-
-
-@needs_process
-def test_qgis_process_captions_a_pair_with_progress(home, variables):
-    code, out, err = caption(home / "before.tif", home / "after.tif", home / "p.gpkg")
-    assert code == 0, err
-    assert "0...10..." in out and "100 - done" in out and "tiles" in out and "captions" in out
-    assert f"OUTPUT:\t{home}/p.gpkg" in out and "CHANGES:\t2" in out
-    assert pyogrio.read_info(home / "p.gpkg", layer="changes")["features"] == 2
 
 
 @needs_process

@@ -11,10 +11,8 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 from report_checks import load_valid
-from saved_models import saved
 from scene_pairs import make_pair
 from servers import serving
-from tiny_models import tiny_config, tiny_model
 
 import rscc
 from rscc.folders import DEFAULT_MODEL
@@ -208,29 +206,6 @@ def test_training_takes_the_config_of_model_and_data_set(
     assert (others["resume"], others["overwrite"]) == (False, True)
     assert (paths.data, paths.output, others["name"]) == (tmp_path, tmp_path / "run", "run")
     assert out == f"model   {tmp_path / 'run' / 'model'}\n"
-
-
-def test_a_config_without_a_model_goes_on_with_that_of_the_start(rscc_command, monkeypatch, tmp_path):
-    from rscc.configs import CONFIG_FOLDER
-    from rscc.training import train_model as runs
-
-    calls = []
-
-    def train_model(settings, paths, **others):
-        calls.append(settings)
-        return SimpleNamespace(path=paths.output / "model")
-
-    monkeypatch.setattr(runs, "train_model", train_model)
-    start = saved(tmp_path / "start", tiny_model("dirl"), limits=("villas only",)).path
-    changed = (CONFIG_FOLDER / "finetune.toml").read_text().replace("keep_start = true", "keep_start = false")
-    (tmp_path / "mine.toml").write_text(changed)
-    for options in ((), ("--config", tmp_path / "mine.toml"), ("--config", "dirl_levir_cc")):
-        words = ("--data", tmp_path, "-o", tmp_path / "run", "--from", start, *options)
-        assert rscc_command("train", *words)[0] == 0
-    shipped, mine, other = calls
-    assert (shipped.train.keep_start, mine.train.keep_start) == (True, False)
-    assert mine.model == shipped.model == tiny_config("dirl") != other.model
-    assert mine.card.limits == ("villas only",) and mine.data.size == shipped.data.size
 
 
 def test_version(rscc_command):

@@ -36,14 +36,6 @@ def test_events_of_a_run_are_alone_on_stderr(pair, rscc_command, tmp_path):
     assert told[-1]["output"] == str(target) and told[-1]["changes"] == 2
 
 
-def test_quiet_leaves_out_progress_and_the_summary_stays_on_stdout(pair, rscc_command, tmp_path):
-    words = ("caption", pair.before, pair.after, "--progress", "json", "-o")
-    _, out, err = rscc_command(*words, tmp_path / "a.geojson")
-    assert out.startswith("2 changes") and events(err)[0]["event"] == "progress"
-    _, out, err = rscc_command(*words, tmp_path / "b.geojson", "--quiet")
-    assert out == "" and [event["event"] for event in events(err)] == ["done"]
-
-
 def test_a_warning_is_an_event(tmp_path, rscc_command):
     pair = make_pair(tmp_path, [], gsd=10.0)
     words = ("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson", "--force", "-q")

@@ -65,14 +65,6 @@ def test_an_archive_at_work(tmp_path, rscc_command):
     assert "workers  w1 6 (pairs in the last 10 minutes)" in out
 
 
-def test_a_finished_archive(tmp_path, rscc_command):
-    made(tmp_path, count=4, failed=0)
-    _, out, _ = rscc_command("status", tmp_path)
-    assert "4 of 4 finished (100.0 %): 4 done\n" in out
-    assert "run      finished" in out
-    assert "reasons" not in out
-
-
 def test_reasons(tmp_path, rscc_command):
     made(tmp_path)
     code, out, _ = rscc_command("status", tmp_path, "--failed")
@@ -95,16 +87,6 @@ def test_warnings(tmp_path, rscc_command):
     assert len(both) == 4 and both[2:] == lines
     found = json.loads(rscc_command("status", tmp_path, "--warnings", "--json")[1])
     assert found["warned"] == 2 and [reason["count"] for reason in found["warnings"]] == [2]
-
-
-def test_json_has_all_there_is_to_know(tmp_path, rscc_command):
-    made(tmp_path)
-    found = json.loads(rscc_command("status", tmp_path, "--json")[1])
-    assert found["counts"] == {
-        "pending": 4, "done": 4, "failed": 2, "dropped": 0, "total": 10,
-    }  # fmt: skip
-    assert (found["archive"], found["changes"], found["at_work"]) == (str(tmp_path), 4, 0)
-    assert "reasons" not in found
 
 
 def test_a_folder_without_an_archive_is_an_error(tmp_path, rscc_command):

@@ -25,20 +25,3 @@ def test_every_help_ends_with_an_example_that_the_command_takes(function, capsys
     assert (program, called) == ("rscc", name)
     # Parsed but not run: an unknown option or a missing argument raises.
     BY_NAME[name].make_context(name, words, obj=State())
-
-
-def completion_of(typed: str) -> dict[str, str]:
-    """Return the environment in which bash asks for the completion of a command line."""
-    word = str(len(typed.split(" ")) - 1)
-    return {"COMP_WORDS": typed, "COMP_CWORD": word, "_RSCC_COMPLETE": "complete_bash"}
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [("rscc cap", {"caption"}), ("rscc ", set(BY_NAME)), ("rscc caption --thr", {"--threshold"})],
-)
-def test_a_shell_completes_commands_and_options(monkeypatch, capsys, typed, offered):
-    for name, value in completion_of(typed).items():
-        monkeypatch.setenv(name, value)
-    code, out, _ = run_here(capsys)
-    assert code == 0 and set(out.split()) == offered

@@ -76,15 +76,6 @@ def test_the_expressions_know_all_classes_and_only_fields_of_a_report(style):
     assert set(re.findall(r"'(\w+)'", texts[3])) == set(DIRECTIONS)
 
 
-def test_labels_are_plain_text_and_one_for_each_change(style):
-    near, far = style.iter("rule")
-    assert near.get("scalemaxdenom") == far.get("scalemindenom")
-    for rule in (near, far):
-        text = rule.find("settings/text-style")
-        assert (text.get("isExpression"), text.get("allowHtml")) == ("1", "0")
-        assert rule.find("settings/rendering").get("labelPerPart") == "0"
-
-
 def test_all_values_of_the_map_tip_are_escaped(style):
     tags = []
 

@@ -107,17 +107,6 @@ def test_a_pair_is_chosen_on_the_map_in_the_list_and_by_keys(opened, made):
     assert current.text_content() == "p6"
 
 
-def test_states_have_their_colours_on_the_map_in_light_and_dark(opened, made):
-    for scheme in ("light", "dark"):
-        page = opened(made, color_scheme=scheme, reduced_motion="reduce")
-        image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-        seen = [image.getpixel(tuple(map(round, middle(page, made, number)))) for number in (0, 4)]
-        frame = image.getpixel((300, 5))
-        assert (max(frame) < 60) == (scheme == "dark")
-        # A filling lets the ground through; what failed is redder than what has changes is.
-        assert seen[0] != frame and seen[1] != frame and seen[0] != seen[1]
-
-
 def test_changes_of_all_pairs_are_listed_filtered_and_lead_to_the_page_of_their_pair(opened, tmp_path):
     fill(tmp_path / "archive", usual_rows())
     pair_folder = tmp_path / "archive" / "pairs" / "p3"
@@ -195,11 +184,3 @@ def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
     page.get_by_role("button", name="Pairs", exact=True).click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator("#list li").nth(7).bounding_box()["height"] < 200
-
-
-def test_the_whole_list_is_printed(opened, made):
-    page = opened(made)
-    page.emulate_media(media="print")
-    assert page.locator("#tools").is_hidden() and page.locator("#controls").is_hidden()
-    assert page.locator("#list li").last.is_visible()
-    assert page.pdf()[:5] == b"%PDF-"

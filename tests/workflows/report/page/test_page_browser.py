@@ -346,23 +346,6 @@ def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, either):
         assert nameless(page) == 0 and page.evaluate(CONTRAST) == []
 
 
-def test_what_is_typed_after_wrong_words_is_text_and_escape_keeps_the_place(opened, made):
-    page = opened(made, "#change=5")
-    view = address(page, "change=5")["at"]
-    page.keyboard.press("3")
-    page.keyboard.type("O dab /12?")
-    assert page.get_by_label("Right words").input_value() == "O dab /12?"
-    assert page.get_by_role("button", name="Outlines").get_attribute("aria-pressed") == "true"
-    assert kept_marks(page)[5]["caption"] == "O dab /12?"
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
-    assert page.locator("#card").is_hidden()
-    assert page.locator("#list button:focus .facts").text_content().startswith("#5 ")
-    assert address(page, "at=")["at"] == view
-    page.keyboard.press("ArrowRight")
-    assert page.locator("#card h2").text_content() == "Change 6", "goes on where it was"
-
-
 def test_everything_is_done_by_the_keyboard_alone(opened, made, tmp_path):
     page = opened(made)
 
