@@ -45,8 +45,6 @@ class Captioner:
     Every method raises :class:`~rscc.errors.NonFiniteOutput` if the network answers NaN or infinity.
 
     Attributes:
-        card, device: the model, and where it runs.
-        detector: trunk and change head.
         bf16: whether it computes in bfloat16, which it does where the hardware is fast at it.
         int8: whether trunk and change head compute in 8-bit integers, see :mod:`rscc.models.int8_trunk`.
         facts: fact heads and rules, which its sentences come from; None where the model has none, or where

@@ -37,12 +37,8 @@ class ModelConfig:
         paper: key of the model, see ``rscc.models.papers.MODELS``.
         backbone: trunk name, see ``rscc.models.trunks.backbone``.
         width: hidden size of encoder and decoder (the papers use 512).
-        heads: attention heads.
         word_width: word embedding size (the papers use 300).
-        decoder_layers: layers of the caption decoder.
         max_words: longest caption in tokens, begin and end included.
-        dropout: dropout probability inside attention blocks and the decoder.
-        head_width: channels of the change head.
         pool: side of the squares of the trunk's last map that are averaged to one position.
         grounded: add positions and the change head's map to the encoder's input, see
             :mod:`rscc.models.shared.grounding`; for a trunk with a trained change head.
@@ -145,16 +141,11 @@ class TrainConfig:
         protocol: ``rscc``, or ``paper``: only the caption loss and the paper's own terms, without the change
             head, P(changed) and augmentation, so that the decoder itself states whether anything changed.
         decay_epochs: of the schedule ``paper``; more than ``epochs`` for a constant rate.
-        learning_rate: peak rate.
         backbone_rate: factor on the learning rate of the trunk's parameters.
-        weight_decay: decoupled for adamw.
-        batch_size: pairs in a step.
-        epochs: maximum number of passes over the training split.
         patience: epochs without a better validation score before stopping.
         clip: maximum norm of the gradient; 0 disables clipping.
         bf16: autocast to bfloat16, where the hardware supports it.
         ema: decay of the running average of the weights that is validated and saved; 0 disables it.
-        label_smoothing: of the caption cross-entropy.
         frozen: names of submodules that are not trained.
         text_encoder: for the alignment of RDD+ACR and the entities of an offline retriever, see
             :func:`rscc.text.encoders.load_text_encoder`; ``sentence`` is MiniLM, which works offline.
@@ -166,7 +157,6 @@ class TrainConfig:
         facts: train fact heads at the end, which the sentences are then made of; otherwise the decoder writes
             them.
         facts_alone: in a fine-tuning whose start has fact heads on the same trunk, train only these.
-        seed: of all random numbers.
         workers: processes that read and augment; 0 for the training process itself.
     """
 
@@ -266,12 +256,8 @@ class CardConfig:
     """Fields of the trained model's card that a run does not measure.
 
     Attributes:
-        version: of the model.
         description: one line; by default made of model, trunk and data.
         gsd_range: finest and coarsest native metres per pixel the model is meant for.
-        data: origin and licence of the training data.
-        licence: of the weights.
-        limits: known limits, one sentence each.
         support: width of the beam search that ranks by agreement, at most 20, see
             :mod:`rscc.models.shared.sentence_ranking`; 0 ranks by likelihood.
         cost: time and energy that the model takes, with the machine of the measurement.

@@ -55,8 +55,6 @@ class DetectorCard:
     """Describes a detector in the card of the model that it runs in, and in run records.
 
     Attributes:
-        name: of the network.
-        file, sha256: of its weights.
         bands, mean, std, patch_size, gsd, threshold, changed: see :class:`DetectorSettings`, with the
             defaults filled in.
         assumed: what neither the weights nor the TOML file say, one line each.

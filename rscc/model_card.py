@@ -24,9 +24,6 @@ class ModelCard:
     """Describes a trained model.
 
     Attributes:
-        name, version: of the model.
-        description: one line.
-        paper: key of the paper whose model it is.
         weights_sha256: of ``model.safetensors``.
         facts_sha256: of the fact heads; empty without them.
         familiarity_sha256: of the measure of familiar ground; empty without one.
@@ -36,18 +33,13 @@ class ModelCard:
         threshold: change probability from which a pixel is changed, chosen on the validation split.
         changed_threshold: P(anything changed) from which a tile is changed; 0 where it was not learnt.
         localisation: source of the polygons, in words.
-        licence: of the weights, with the conditions of the training data.
-        data: training and validation data.
         trained: command, machine and time.
-        limits: known limits, one sentence each.
-        scores: validation scores by name.
         localiser: source of the polygons, a key of :data:`LOCALISATIONS`.
         parts: prefixes of the weights in a folder that holds a part of a model, from which training can
             start; empty for a whole model.
         calibration: maps P(changed) and caption scores to probabilities; None: they are used unchanged.
         support: see :class:`~rscc.config.CardConfig`.
         kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
-        cost: time and energy that it takes.
         sentences: source of the sentences without fact heads, a key of :data:`rscc.config.SENTENCES`.
         search_size: side in pixels of the tiles used for change maps of scenes; 0 is ``tile_size``. Larger
             tiles overlap less.

@@ -54,9 +54,6 @@ class ModelFolder:
     """A checked model folder.
 
     Attributes:
-        path: the folder.
-        card: describes the model.
-        config: sizes of the model.
         no_change_prefixes: beginnings, in words, that only "no change" captions have.
         no_change_runs: runs of words, anywhere in a sentence, that only "no change" captions have.
         has_facts, has_familiarity: whether it holds the files that :func:`load_facts` and
@@ -125,7 +122,6 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
     """Read the description of a folder.
 
     Args:
-        path: the folder.
         check_hashes: also compare every file with its recorded SHA-256.
 
     Raises:
@@ -169,21 +165,13 @@ def _check_member(path: Path, name: str, expected: str | None) -> None:
 
 
 def load_card(model: str | Path) -> ModelCard:
-    """Read the card of a model by name or folder, without its weights.
-
-    Raises:
-        ModelNotFound, ModelFolderInvalid: see :func:`find_model` and :func:`open_model_folder`.
-    """
+    """Read the card of a model by name or folder, without its weights."""
     folder = open_model_folder(find_model(model))
     return folder.card if folder.detector is None else card_with_detector(folder.card, folder.detector)
 
 
 def card_with_detector(card: ModelCard, detector: str | Path) -> ModelCard:
-    """Return a model's card as it is when a detector, ``torchgeo:FILE``, finds the changed pixels.
-
-    Raises:
-        DetectorInvalid, ExtraNotInstalled: see :func:`rscc.models.torchgeo_detector.load_torchgeo`.
-    """
+    """Return a model's card as it is when a detector, ``torchgeo:FILE``, finds the changed pixels."""
     from rscc.models.torchgeo_detector import load_torchgeo
 
     return load_torchgeo(detector, card).card
@@ -193,9 +181,7 @@ def add_detector(model: str | Path, detector: str | Path, path: Path) -> ModelFo
     """Copy a model into a new folder and add a detector of another project, with its TOML file.
 
     Args:
-        model: name or folder.
         detector: ``torchgeo:FILE``.
-        path: the new folder.
 
     Raises:
         OutputExists: the folder exists.
@@ -233,7 +219,6 @@ def load_model(folder: ModelFolder, detector: ChangeDetector | None = None) -> C
     """Build the model of a checked folder with its weights, in evaluation mode, in float32.
 
     Args:
-        folder: the folder.
         detector: the model takes trunk and change head of it, and only the other weights are read.
 
     Raises:
@@ -304,11 +289,7 @@ def _loaded(folder: ModelFolder, network: Callable[[], Network], wanted: Callabl
 
 
 def load_facts(folder: ModelFolder) -> FactModel | None:
-    """Load the fact heads of a checked folder; None where it has none.
-
-    Raises:
-        ModelFolderInvalid: they are damaged.
-    """
+    """Load the fact heads of a checked folder; None where it has none."""
     from rscc.facts.fact_model import FactModel
 
     if not folder.has_facts:
@@ -318,11 +299,7 @@ def load_facts(folder: ModelFolder) -> FactModel | None:
 
 
 def load_familiarity(folder: ModelFolder) -> Familiarity | None:
-    """Load the measure of familiar ground of a checked folder; None where it has none.
-
-    Raises:
-        ModelFolderInvalid: it is damaged.
-    """
+    """Load the measure of familiar ground of a checked folder; None where it has none."""
     from rscc.facts.familiarity import Familiarity
 
     if not folder.has_familiarity:

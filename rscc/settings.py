@@ -42,11 +42,7 @@ def is_finite(value: object) -> bool:
 
 
 def build(cls: type[T], values: dict[str, Any], where: str) -> T:
-    """Build a settings dataclass from plain values.
-
-    Raises:
-        ConfigInvalid: an unknown key, a wrong type or a value out of range; the message says where.
-    """
+    """Build a settings dataclass from plain values."""
     hints = typing.get_type_hints(cls)
     unknown = sorted(set(values) - set(hints))
     if unknown:

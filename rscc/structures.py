@@ -122,7 +122,6 @@ class TrainingMaterial:
         pooled: (N, 2, C) float32, the trunk's last map of both dates, averaged over positions, weighted by
             :meth:`ChangeCaptioner.preparation_weights` for a model that extracts changes. None for a model
             that does not read them (:attr:`ChangeCaptioner.prepares_from_features`).
-        seed: of all random numbers.
     """
 
     captions: list[list[str]]
@@ -137,7 +136,6 @@ class DifferenceFeatures:
 
     Attributes:
         tokens: (B, N, D) difference tokens.
-        pair: the input.
         changed_logits: (B,) logits of P(anything changed), set by the shared head.
         change_logits: (B, H / 4, W / 4) logits of change per pixel; None when cached features were encoded.
     """

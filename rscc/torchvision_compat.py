@@ -53,9 +53,6 @@ def install() -> None:
 def declare_missing_operators(package_folder: Path) -> tuple[str, ...]:
     """Declare the operators that torchvision's Python refers to, if its compiled library cannot be loaded.
 
-    Args:
-        package_folder: the folder of the ``torchvision`` package.
-
     Returns:
         The names that were declared; empty if the library loads, and on a second call.
     """

@@ -40,11 +40,7 @@ class _SkipRandomInit(TorchFunctionMode):
 
 
 def stored_elements(path: Path) -> int:
-    """Return the number of elements in a safetensors file, from its header.
-
-    Raises:
-        OSError, safetensors.SafetensorError: it is missing, or its header is damaged.
-    """
+    """Return the number of elements in a safetensors file, from its header."""
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
@@ -105,11 +101,7 @@ def load_weights(path: Path, wanted: Callable[[str], bool] = lambda name: True) 
 
 
 def save_weights(state: Mapping[str, Tensor], path: Path) -> None:
-    """Write tensors by name, with the usual permissions of a new file.
-
-    Raises:
-        OSError, SafetensorError: the file cannot be written.
-    """
+    """Write tensors by name, with the usual permissions of a new file."""
     from safetensors.torch import save_file
 
     path.touch()

@@ -61,11 +61,7 @@ class Access:
             raise AddressForbidden(f"{location.shown}: this is no name of a bucket; correct the address")
 
     def check_address(self, shown: str, address: str) -> None:
-        """Check that an address of the web may be opened; ``shown`` is its name in messages.
-
-        Raises:
-            AddressForbidden, SceneUnreachable: see :meth:`check`.
-        """
+        """Check that an address of the web may be opened; ``shown`` is its name in messages."""
         self._check_offline(shown)
         if self.hosts is None:
             return

@@ -13,11 +13,7 @@ _COLORS = {"red": "Red", "green": "Green", "blue": "Blue"}
 
 
 def stack_vrt(bands: Mapping[str, SceneInfo]) -> str:
-    """Return a VRT, for the folder of the rasters, with one band for each of ``bands``, named by its key.
-
-    Args:
-        bands: single-band rasters of one grid; the keys become the names of the bands.
-    """
+    """Return a VRT, for the folder of the rasters, with one band for each of ``bands``, named by its key."""
     first = next(iter(bands.values()))
     root = Element("VRTDataset", rasterXSize=str(first.width), rasterYSize=str(first.height))
     SubElement(root, "SRS").text = first.crs.to_wkt()

@@ -17,7 +17,6 @@ class BandValues:
     """Reads bands of a pair where the pair reads its three: on the same grid, with the same shift.
 
     Args:
-        pair: an open pair.
         bands: their numbers or names, the same for both scenes.
 
     Raises:
@@ -31,11 +30,7 @@ class BandValues:
             self._layers.append(GriddedScene.of(layer.info, numbers, layer.grid, layer.shift))
 
     def read(self, window: Window) -> np.ndarray:
-        """Return both dates, (2, bands, h, w) float32, of a window of the grid; 0 outside and without data.
-
-        Raises:
-            SceneDamaged: pixels of a file cannot be decoded.
-        """
+        """Return both dates, (2, bands, h, w) float32, of a window; 0 outside and without data."""
         grid = self._layers[0].grid
         inside = window.intersection(Window(0, 0, grid.width, grid.height))
         rows, columns = inside.slices(window)

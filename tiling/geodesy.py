@@ -31,11 +31,7 @@ SCALE_TOLERANCE = 0.01
 
 @lru_cache(maxsize=64)
 def transformer(source: Any, target: Any) -> Transformer:
-    """Return a transformer between two CRSs (rasterio's, pyproj's, or text), x before y, for any thread.
-
-    Raises:
-        ReprojectionFailed: PROJ knows no transformation.
-    """
+    """Return a transformer between two CRSs (rasterio's, pyproj's, or text), x before y, for any thread."""
     try:
         return Transformer.from_crs(_known(source), _known(target), always_xy=True)
     except (CRSError, ProjError) as error:

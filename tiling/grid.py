@@ -129,7 +129,6 @@ class TileGrid:
     to ``least`` pixels; a smaller rest overlaps more with the neighbour.
 
     Args:
-        width, height: of the scene in pixels.
         tile: side of a tile in pixels.
         least: smallest width and height of a tile; by default ``tile``, so that all are square.
         multiple: of which the sides of cut tiles are multiples, for the network.

@@ -64,9 +64,7 @@ class GriddedScene:
     """How one scene is read onto the working grid.
 
     Attributes:
-        info: the scene.
         bands: band numbers, from 1; a palette gives its colours.
-        grid: the working grid.
         offset: column and row of the scene, from its north-west corner, at which the grid starts; None if it
             must be warped.
         resampling: of the warp.
@@ -88,11 +86,7 @@ class GriddedScene:
     def of(
         cls, info: SceneInfo, bands: tuple[int, ...], grid: Grid, shift: tuple[float, float] = (0.0, 0.0)
     ) -> GriddedScene:
-        """Plan how ``info`` is read.
-
-        Raises:
-            TilingError: the file can no longer be read.
-        """
+        """Plan how ``info`` is read."""
         resampling = Resampling.average if grid.gsd / info.gsd > AVERAGE_ABOVE else Resampling.bilinear
         return cls(info, bands, grid, None, resampling, _selection(info, bands)).displaced(shift)
 
@@ -132,11 +126,7 @@ class GriddedReader:
             )
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """Return pixels (bands, h, w) in the type of the file and validity (h, w) of a window of the grid.
-
-        Raises:
-            SceneDamaged: pixels of the file cannot be decoded.
-        """
+        """Return pixels (bands, h, w) in the type of the file and validity (h, w) of a window of the grid."""
         whole = Window(0, 0, self.layer.grid.width, self.layer.grid.height)
         is_local = not self.layer.info.source.startswith("/vsi")
         if whole.width * whole.height <= SMALL_PX and is_local and window.intersection(whole) == window:

@@ -34,11 +34,7 @@ _MOST_DIRECTORIES, _MOST_ENTRIES = 100, 65_535
 
 
 def check_header(shown: str, file: DatasetReader) -> None:
-    """Refuse an open raster that is too large, has an unusable mask, or names a file of overviews.
-
-    Raises:
-        SceneTooLarge, SceneDamaged, UnsafeReference: as said.
-    """
+    """Refuse an open raster that is too large, has an unusable mask, or names a file of overviews."""
     if file.width * file.height > MAX_PIXELS:
         raise SceneTooLarge(
             f"{shown}: {file.width} x {file.height} pixels are more than {MAX_PIXELS:.0e}; cut it"
@@ -72,11 +68,7 @@ def check_header(shown: str, file: DatasetReader) -> None:
 
 
 def check_substance(shown: str, file: DatasetReader, parts: Iterable[Path]) -> None:
-    """Refuse a large raster whose files (``parts``) hold hardly any of its pixels.
-
-    Raises:
-        SceneTooLarge: as said.
-    """
+    """Refuse a large raster whose files (``parts``) hold hardly any of its pixels."""
     if file.width * file.height <= FREE_PIXELS:
         return
     present = sum(part.stat().st_size for part in parts)
@@ -92,12 +84,8 @@ def check_texts(shown: str, driver: str, file: IO[bytes]) -> None:
     """Refuse a TIFF or JPEG 2000 with too much metadata, or with a CRS text that names a file.
 
     Args:
-        shown: its name for messages.
         driver: GDAL's name of the format; others hold no such text.
         file: the content, from the start.
-
-    Raises:
-        SceneTooLarge, UnsafeReference: as said.
     """
     # GDAL reports damage; what was read until then counts.
     with suppress(OSError, OverflowError, EOFError, struct.error, zlib.error, zipfile.BadZipFile):

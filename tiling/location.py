@@ -62,7 +62,6 @@ def locate(path: str | Path) -> Location:
     Raises:
         LocationUnsupported: this kind of name is not supported.
         ArchiveUnclear: a zip archive holds no raster, or several.
-        TilingError: the archive or its member is missing, damaged, too large or unsafe.
     """
     text = str(path)
     if text.startswith(_ZIP):

@@ -71,11 +71,7 @@ def create_raster(
 
 
 class RasterWriter:
-    """Writes rows into a raster of :func:`create_raster`; close it to be sure that they are in the file.
-
-    Raises:
-        MapsNotWritable: the system refuses; raised by each method.
-    """
+    """Writes rows into a raster of :func:`create_raster`; close it to be sure that they are in the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -95,11 +91,7 @@ class RasterWriter:
 
 
 def open_raster(path: Path, dtype: str = "float32") -> DatasetReader:
-    """Open a raster of :func:`create_raster`, which may come from anybody; the caller closes it.
-
-    Raises:
-        TilingError: it is missing or cannot be read.
-    """
+    """Open a raster of :func:`create_raster`, which may come from anybody; the caller closes it."""
     with open_scene(path, Access(offline=True)) as file:
         if file.driver != "GTiff" or set(file.dtypes) != {dtype}:
             raise SceneDamaged(f"{path}: these are not maps that rscc wrote")
@@ -113,11 +105,7 @@ def open_raster(path: Path, dtype: str = "float32") -> DatasetReader:
 
 
 def read_raster(file: DatasetReader, window: Window, bands: Sequence[int]) -> np.ndarray:
-    """Return (bands, h, w) of a window inside the raster, in its type.
-
-    Raises:
-        SceneDamaged: pixels cannot be decoded.
-    """
+    """Return (bands, h, w) of a window inside the raster, in its type."""
     place = RasterWindow(window.col_off, window.row_off, window.width, window.height)
     try:
         values: np.ndarray = file.read(list(bands), window=place)
@@ -127,11 +115,7 @@ def read_raster(file: DatasetReader, window: Window, bands: Sequence[int]) -> np
 
 
 def compress_raster(path: Path) -> None:
-    """Rewrite a complete raster as a Cloud Optimized GeoTIFF; a killed process leaves the old one.
-
-    Raises:
-        MapsNotWritable: the system refuses.
-    """
+    """Rewrite a complete raster as a Cloud Optimized GeoTIFF; a killed process leaves the old one."""
     draft = path.with_name(f".{path.name}")
     with writing(path):
         rasterio.shutil.copy(path, draft, driver="COG", **_COG)
@@ -140,11 +124,7 @@ def compress_raster(path: Path) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn errors of the system and of GDAL into one that names the file.
-
-    Raises:
-        MapsNotWritable: the block could not write.
-    """
+    """Turn errors of the system and of GDAL into one that names the file."""
     try:
         yield
     except (OSError, RasterioError, CPLE_BaseError, TypeError) as error:  # TypeError: the file is gone

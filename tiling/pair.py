@@ -39,12 +39,9 @@ class ScenePair:
     Open it with :meth:`open` in a ``with`` block. Every thread that reads gets its own file handles.
 
     Attributes:
-        before, after: the headers.
-        grid: the working grid: all the ground that both scenes show.
         focus: the requested pixels of it.
         site: the pixels around all ground with data on both dates.
         stretch: how pixels become 8 bits.
-        bands: the three bands of each scene.
         registration: the shift of the scene after against the scene before.
         layers: both scenes as they are read onto the grid.
         frame: the scene that keeps its place when the other is moved, "before" or "after".
@@ -99,9 +96,6 @@ class ScenePair:
                 :func:`tiling.bands.choose_bands`.
             gsd: metres per pixel to work at, above 0; default: those of the scene before.
             bounds: west, south, east, north in degrees of ``focus``; default: everything.
-            scale: pixel values that become black and white, the lower first, or "reflectance"; default: see
-                :mod:`tiling.radiometry`.
-            normalize: match the brightness of the scene after to that of the scene before.
             align: move one scene by the measured shift.
             frame: the scene that is not moved.
             lattice: the scene whose grid is the working grid; default: ``before``.
@@ -136,9 +130,6 @@ class ScenePair:
         """Return both dates (3, h, w) uint8 and validity (h, w) bool of a window of the working grid.
 
         A pixel without data on either date, or outside the grid, is not valid and 0 on both dates.
-
-        Raises:
-            SceneDamaged: pixels of a file cannot be decoded.
         """
         inside = window.intersection(Window(0, 0, self.grid.width, self.grid.height))
         dates = np.zeros((2, 3, window.height, window.width), np.uint8)
@@ -153,11 +144,7 @@ class ScenePair:
         return dates[0], dates[1], valid
 
     def seen(self, window: Window) -> np.ndarray:
-        """Return where each date has data, (2, h, w) bool, in a window inside the grid; fill is none.
-
-        Raises:
-            SceneDamaged: pixels of a file cannot be decoded.
-        """
+        """Return where each date has data, (2, h, w) bool, in a window inside the grid; fill is none."""
         return np.stack([self._read_date(date, window)[1] for date in (0, 1)])
 
     def close(self) -> None:

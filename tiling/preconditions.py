@@ -46,7 +46,6 @@ class Precondition:
     """One precondition of a pair.
 
     Attributes:
-        name: as in the table above.
         found: what was measured, in words.
         warnings: what may mislead, one line each.
     """

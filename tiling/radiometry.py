@@ -190,11 +190,7 @@ def _reflectances(info: SceneInfo, bands: Sequence[int]) -> Table:
 
 
 def unit_of(info: SceneInfo, band: int) -> tuple[float, float]:
-    """Return scale and offset from pixels of a band to reflectances.
-
-    Raises:
-        ScaleInvalid: see :meth:`Stretch.reflectance`.
-    """
+    """Return scale and offset from pixels of a band to reflectances."""
     stated = info.scales[band - 1], info.offsets[band - 1]
     if stated != (1.0, 0.0) and stated[0] > 0 and all(map(math.isfinite, stated)):
         return stated

@@ -24,11 +24,7 @@ _RAW = {"GDAL_VRT_ENABLE_RAWRASTERBAND": "YES", "GDAL_VRT_RAWRASTERBAND_ALLOWED_
 
 @contextmanager
 def open_bytes(source: str) -> Iterator[IO[bytes]]:
-    """Open a file by GDAL's name of it; its length is not known, and zeros follow its end.
-
-    Raises:
-        rasterio.errors.RasterioError: it cannot be opened, here or while it is read.
-    """
+    """Open a file by GDAL's name of it; its length is not known, and zeros follow its end."""
     root = Element("VRTDataset", rasterXSize=str(_WIDTH), rasterYSize=str(_HEIGHT))
     band = SubElement(root, "VRTRasterBand", dataType="Byte", band="1", subClass="VRTRawRasterBand")
     SubElement(band, "SourceFilename", relativeToVRT="0").text = source

@@ -41,11 +41,9 @@ class SceneInfo:
         transform: column and row to map coordinates; may rotate, shear or flip. With ground control points
             the affine transform nearest to them.
         width, height: in pixels.
-        count: number of bands.
         dtype: type of the pixels; if bands differ, the type that holds them all.
         nodata: value that stands for no data, or None.
         gsd: ground sampling distance in metres at the centre; geometric mean of width and height.
-        tags: the metadata of the file.
         dtypes: type of each band.
         colors: colour interpretation of each band: "red", "alpha", "undefined", ...
         masked_by: what marks pixels without data: "nothing", "nodata", "mask" or "alpha".
@@ -106,7 +104,6 @@ def describe(path: str | Path, access: Access = ANYWHERE) -> SceneInfo:
 
     Raises:
         TilingError: the file is missing, a folder, not an allowed raster, beyond the limits, on a forbidden
-            server, refers to something outside its folder, or has no CRS or no georeferencing.
     """
     location = locate(path)
     with open_checked(location, access) as file:
@@ -120,11 +117,7 @@ def describe(path: str | Path, access: Access = ANYWHERE) -> SceneInfo:
 
 @contextmanager
 def open_scene(path: str | Path | SceneInfo, access: Access = ANYWHERE) -> Iterator[DatasetReader]:
-    """Open a raster for reading; it need not be georeferenced. ``access`` counts for names only.
-
-    Raises:
-        TilingError: see :func:`describe`.
-    """
+    """Open a raster for reading; it need not be georeferenced. ``access`` counts for names only."""
     location = locate(path.source if isinstance(path, SceneInfo) else path)
     if isinstance(path, SceneInfo):
         location, access = replace(location, shown=path.path), path.access
@@ -143,11 +136,7 @@ def name_in_vrt(info: SceneInfo, file: DatasetReader) -> str:
 
 
 def files_of(scene: str | Path | SceneInfo, access: Access = ANYWHERE) -> set[str]:
-    """Return the local files that a scene is read from.
-
-    Raises:
-        TilingError: see :func:`describe`.
-    """
+    """Return the local files that a scene is read from."""
     location = locate(scene.source if isinstance(scene, SceneInfo) else scene)
     with open_scene(scene, access) as file:
         names = {name for name in file.files if os.path.isfile(name)}

@@ -42,11 +42,7 @@ class SpectralPair:
     @classmethod
     @contextmanager
     def open(cls, pair: ScenePair) -> Iterator[SpectralPair]:
-        """Open the bands of a pair; without telling names red, green and blue are those of the pair.
-
-        Raises:
-            TilingError: a file can no longer be read.
-        """
+        """Open the bands of a pair; without telling names red, green and blue are those of the pair."""
         with ExitStack() as stack:
             yield cls(pair, stack)
 
@@ -59,9 +55,6 @@ class SpectralPair:
         """Return both dates, (h, w) float32 by part, and validity (h, w) of a window inside the grid.
 
         Values are scaled: value * scale + offset.
-
-        Raises:
-            SceneDamaged: pixels of a file cannot be decoded.
         """
         before, after, valid = self._stacks(window)
         return self._by_part(before), self._by_part(after), valid

@@ -31,7 +31,6 @@ class Selection:
 
     Attributes:
         source: the raster, as GDAL opens it; see :func:`pinned`.
-        width, height: in pixels.
         bands: number and numpy type of each band.
         palette: take red, green and blue of the colour table of the one band.
         masks: masks of bands: "mask,1" is that of band 1; empty: all pixels have data.
@@ -145,7 +144,6 @@ class Warp:
 
     Attributes:
         source, target: positions of the selection and of the grid, which has no control points.
-        width, height: of the grid in pixels.
         block: rows and columns that are computed together, always in full.
         method: GDAL's name of the resampling.
         scale: working pixels per source pixel along its columns and rows; GDAL would measure it block by
@@ -167,8 +165,6 @@ def warped_vrt(text: str, types: Sequence[str], warp: Warp) -> str:
     Args:
         text: VRT of the raster, see :func:`bands_vrt` and :func:`mask_vrt`. A mask keeps its full value only
             where all source pixels have data.
-        types: numpy types of its bands.
-        warp: how it is warped.
     """
     root = Element(
         "VRTDataset", rasterXSize=str(warp.width), rasterYSize=str(warp.height), subClass="VRTWarpedDataset"

@@ -40,7 +40,6 @@ class Grid:
     Attributes:
         crs: projected coordinate reference system (rasterio).
         transform: column and row to map coordinates.
-        width, height: in pixels.
         gsd: metres on the ground per pixel.
         anchor: column and row of the first pixel on an endless lattice of such pixels over the map, which
             identify a pixel in all grids of that lattice.
@@ -91,11 +90,7 @@ def plan_frame(
     bounds: Bounds | None = None,
     lattice: SceneInfo | None = None,
 ) -> Frame:
-    """Return the grid of :func:`plan_grid` with the box of :func:`focus_window`, by default all of it.
-
-    Raises:
-        TilingError: as those two.
-    """
+    """Return the grid of :func:`plan_grid` with the box of :func:`focus_window`, by default all of it."""
     grid = plan_grid(before, after, gsd, lattice)
     whole = Window(0, 0, grid.width, grid.height)
     return Frame(grid, whole if bounds is None else focus_window(grid, bounds, before))
@@ -111,9 +106,6 @@ def plan_grid(
     A scene along the axes of a projected map keeps its pixels; one in degrees gets a grid in its UTM zone, a
     rotated one a north-up grid in its CRS. The resolution is that of the scene before unless ``gsd`` (metres)
     differs by more than one percent. New pixels lie on a lattice from the origin of the map.
-
-    Raises:
-        TilingError: nothing in common, or more pixels than the limit.
     """
     base = lattice or before
     crs = base.crs if base.crs.is_projected else CRS.from_string(utm_crs(*_centre(base)))
@@ -135,12 +127,7 @@ def plan_grid(
 
 
 def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
-    """Return the pixels of the grid that a box of west, south, east, north in degrees touches.
-
-    Raises:
-        BoundsInvalid: the box is invalid.
-        NoOverlap: it touches no pixel.
-    """
+    """Return the pixels of the grid that a box of west, south, east, north in degrees touches."""
     to_map = grid.transform
     west, north = on_map(to_map, 0, 0)
     east, south = on_map(to_map, grid.width, grid.height)

@@ -75,11 +75,7 @@ def raster_in(shown: str, archive: Path, inner: str | None) -> str:
 
 @contextmanager
 def open_member(shown: str, archive: Path, member: str) -> Iterator[IO[bytes]]:
-    """Open a member for reading.
-
-    Raises:
-        NotARaster: it cannot be unpacked.
-    """
+    """Open a member for reading."""
     with _opened(shown, archive) as file, file.open(member) as content:
         yield content
 

@@ -147,9 +147,6 @@ def scene_date(
     The first source that has one wins: the option, an acquisition tag, a day in the name, a month in it,
     ``TIFFTAG_DATETIME`` (often the time of saving) unless it is more than a year off the name, a year in the
     name. The name is that of the file; where that has no date, ``folder``, the date of its folders.
-
-    Raises:
-        DateInvalid: the option is no date.
     """
     if option is not None:
         return SceneDate(parse_date(option), "option")

@@ -36,7 +36,6 @@ class Finding:
     """One line of the answer.
 
     Attributes:
-        subject: what was checked.
         state: ``ok``; ``lacks`` something that only a part of rscc needs; ``wrong``: captioning will fail.
             ``rscc verify`` has other states, see :mod:`workflows.archive.verify`.
         detail: what was found, and what to do where something is wrong.

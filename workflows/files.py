@@ -33,9 +33,6 @@ def check_output(
     """Make sure that a report can be written to ``path``, without creating it.
 
     Args:
-        path: path of the report.
-        overwrite: replace existing files.
-        inputs: files that must not be replaced.
         style: text of the style; an existing style with this text, of another format, may be replaced.
 
     Raises:
@@ -78,11 +75,7 @@ def _check_closed(path: Path) -> None:
 
 
 def check_free(targets: Sequence[Path], overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
-    """Make sure that files of one folder can be written, without replacing ``inputs``.
-
-    Raises:
-        OutputFolderMissing, OutputExists, OutputNotWritable: as :func:`check_output`.
-    """
+    """Make sure that files of one folder can be written, without replacing ``inputs``."""
     check_folder(targets[0])
     for target in targets:
         if target.is_dir():
@@ -135,9 +128,6 @@ def write_together(contents: Mapping[Path, Content]) -> None:
     A function as content writes its file itself, to the path it is called with. All files are complete under
     temporary names before the first is renamed. They are renamed in the given order: if the last exists, all
     do.
-
-    Raises:
-        OutputNotWritable: the system refused; temporary files are removed.
     """
     try:
         with atomic_write(*contents) as drafts:

@@ -43,7 +43,6 @@ class FileHash(NamedTuple):
 
     Attributes:
         size: in bytes; ``mtime_ns`` is the modification time in nanoseconds since 1970.
-        digest: the hash.
         sources: files that a VRT is made of; None for another file.
     """
 

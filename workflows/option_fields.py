@@ -20,11 +20,9 @@ class Option:
 
     Attributes:
         help: help text of the command-line option; None if no command has it.
-        panel: panel of the help.
         hidden: the help leaves it out; the command reference lists it.
         place: where the value is written; ``none`` if the result does not depend on it.
         flag: command-line option; empty: made from the name of the field.
-        metavar: name of the value in the help.
         allowed: the allowed values in words.
         is_allowed: returns whether a value other than None is allowed.
         read: parses the text of the command line; raises ValueError.

@@ -64,7 +64,6 @@ class ServerOptions(Options):
     """Servers that may be contacted.
 
     Attributes:
-        offline: never use the network.
         allow_hosts: None: the user named the inputs, any server is allowed. Else a table, catalog or report
             named them, and only public servers and these hosts are allowed, as ``host`` or ``host:port``.
     """
@@ -116,43 +115,17 @@ def context_option() -> Any:
 
 @dataclass(frozen=True)
 class SceneOptions(ServerOptions):
-    """How a pair of scenes is read, and what counts as a change.
+    """How a pair of scenes is read, and what counts as a change; the help of a field explains it.
 
     Attributes:
-        bands: three bands shown to the model as red, green and blue: numbers from 1, or names; None: chosen
-            by the reader.
-        band_names: names of the bands of both scenes, in order; None: those in the files.
-        bounds: west, south, east, north in degrees of WGS84; None: the box around ``area``, or the whole
-            intersection.
-        area: polygons in WGS84 as WKT; only changes that touch them are reported.
-        gsd: working resolution in metres per pixel; None: the model's.
-        threshold: probability from which a pixel counts as changed, 0..1; None: the model's.
         min_area: square metres; smaller changes are dropped. None: :data:`MIN_AREA`, or :data:`MIN_PIXELS`
             if those are more.
         overlap: pixels that neighbouring tiles share, below half of the model's tile; None: a quarter of it.
-        batch_size: tiles or crops in one batch of the model; None: 16 on a CPU, 64 on a GPU.
         simplify: tolerance of the outlines' simplification, in pixels.
-        force: process scenes that are too coarse for the model.
-        date_before, date_after: ISO dates (year, month or day); None: from tags or file names.
-        scale: pixel values shown as 0 and 255, or ``reflectance`` for the sensor's scale; None: the same
-            stretch for both dates, fitted to both.
-        normalize: match the brightness of the scene after to that of the scene before.
-        align: correct the measured offset between the scenes.
-        frame: with ``align``, the scene that stays in place; outlines lie on it.
         group_distance: metres; outlines up to this far apart are one change. None: :data:`GROUP_DISTANCE`;
             0: each outline is a change.
-        regularize: make outlines right-angled where that hardly changes them.
-        only: report only changes in which one of these classes came or went, see
-            :data:`workflows.option_texts.CLASSES`.
-        direction: report only what ``appeared`` or ``disappeared``.
-        ground: write sentences from measured facts where the model has them; False: by its decoder.
-        fast: screen all tiles with a small model; run the chosen model only on candidates.
-        memory: limit of the run in bytes; None: no limit.
-        context: layers of areas, as ``FILE:COLUMN``; changes name the areas that they overlap.
         changes: changes that are described in place of those that would be found: a file, or what
             :func:`workflows.scene.given.read.read_changes` returned.
-        keep_maps: folder for the maps of change probability and evidence; None: they are temporary.
-        offline, allow_hosts: see :class:`ServerOptions`.
     """
 
     bands: tuple[int | str, int | str, int | str] | None = option(

@@ -49,11 +49,7 @@ def read_header(scene: Scene, options: SceneOptions) -> SceneInfo:
 def open_at(
     gsd: float | None, infos: Infos, options: SceneOptions, lattice: SceneInfo | None = None
 ) -> ScenePair:
-    """Open two scenes as the options say, at ``gsd`` metres per pixel; None takes those of the scene before.
-
-    Raises:
-        TilingError: the two cannot be compared; the message says why.
-    """
+    """Open two scenes as the options say, at ``gsd`` metres per pixel; None: those of the scene before."""
     return ScenePair.open(
         *infos,
         bands=options.bands,

@@ -65,9 +65,6 @@ def find_command(setting="", environment=None, home=None, windows=None):
 
     Args:
         setting: the command, or the folder of its environment, as the user named it; empty: search it.
-        environment: the variables of the process.
-        home: the user's folder.
-        windows: whether this is Windows.
 
     Raises:
         CommandMissing: it was not found; the message says what to do.
@@ -163,8 +160,6 @@ def run(command, arguments, *, on_event, on_line, cancelled, accepted=(0,)):
     """Run the command to its end.
 
     Args:
-        command: its path.
-        arguments: of the command.
         on_event: called with each event but ``done`` and ``error``.
         on_line: called with each line of stderr that is no event.
         cancelled: called repeatedly; true stops the command.

@@ -34,11 +34,7 @@ def load_config(path: str | Path) -> Config:
 
 
 def describes_model(path: str | Path) -> bool:
-    """Return whether a config has a table ``model``; without it, the model of the start is trained further.
-
-    Raises:
-        ConfigInvalid: see :func:`load_config`.
-    """
+    """Return whether a config has a table ``model``; without it, the start is trained further."""
     return "model" in _read_toml(path)
 
 

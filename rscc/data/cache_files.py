@@ -26,10 +26,6 @@ def stored_arrays(
 
     Args:
         shapes: file to shape; all files lie in one folder.
-        compute: fills new arrays of these shapes.
-
-    Raises:
-        OSError: the disk is full.
     """
     folder = next(iter(shapes)).parent
     folder.mkdir(parents=True, exist_ok=True)

@@ -108,9 +108,7 @@ def store_extracted(
     """Extract the changes of all pairs, or open the file of an earlier call with the same settings.
 
     Args:
-        extractor: DAVIR's, Eq. 2-3.
         folder: folder of the file; half a kilobyte per pair at 256 px.
-        size: side in pixels that images are resized to.
         grid: (h, w) of the trunk's last map, over which the masks are averaged.
 
     Returns:
@@ -151,9 +149,7 @@ def fill_caches(
 
     Args:
         model: its trunk is final, if it is frozen.
-        folder: folder of the files.
         parts: training pairs of the data set, then those of further folders.
-        extract: whether the training uses the model's extractor.
 
     Raises:
         ConfigInvalid: features are to be cached for a model that needs images in every step.

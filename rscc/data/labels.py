@@ -43,7 +43,6 @@ def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]
     """Read a table of labels; images are read later.
 
     Args:
-        folder: holds the images, in ``A/`` and ``B/``.
         table: None: :data:`LABELS` in the folder.
 
     Raises:

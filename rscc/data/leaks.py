@@ -62,7 +62,6 @@ class LeakCheck:
 
     Attributes:
         leaks: the highest correlation first; two images once.
-        test, training: numbers of images that were compared.
         largest: the largest correlation below the threshold; 0 if no two patches agreed.
         unread: files that are no images, or too small to compare.
     """
@@ -111,11 +110,7 @@ class _Points(NamedTuple):
 
 
 def image_files(folder: Path, *, but: Sequence[Path] = ()) -> list[Path]:
-    """Return the images below a folder without masks (by the names of their folders) and those in ``but``.
-
-    Raises:
-        DatasetLayoutInvalid: there are none.
-    """
+    """Return the images below a folder without masks (by the names of their folders) and those in ``but``."""
     left_out = {path.resolve() for path in but}
     found = [
         path
@@ -137,9 +132,6 @@ def find_leaks(
         test, training: image files; repeated ones count once. A test image is searched for at half to twice
             its size, in all eight orientations.
         progress: called as ``progress("leaks", done, total)`` over the training images.
-
-    Raises:
-        DatasetLayoutInvalid: there is nothing to compare.
     """
     test, training = list(dict.fromkeys(test)), list(dict.fromkeys(training))
     images = {path: image for path in test if (image := _grey(path)) is not None}

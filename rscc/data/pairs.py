@@ -28,7 +28,6 @@ class PairRecord:
 
     Attributes:
         id: file name of the pair.
-        before, after: image files.
         mask: mask file, above 0 where changed; None without one.
         captions: reference sentences, lower case; may be empty.
         changed: whether anything changed; None if unknown.
@@ -69,9 +68,6 @@ def contradicts_itself(record: PairRecord) -> bool:
 
     Such a pair is not learned, because either label may be wrong. A pair labelled changed may have an empty
     mask: masks hold only buildings, captions more.
-
-    Raises:
-        DatasetLayoutInvalid: the mask cannot be read.
     """
     if record.mask is None or truly_changed(record):
         return False
@@ -86,7 +82,6 @@ class PairSample:
         before, after: (3, H, W) uint8 RGB.
         mask: (H, W) bool or None.
         captions: reference sentences that are true of the images as they are, after any flip.
-        changed: whether anything changed; None if unknown.
     """
 
     id: str
@@ -128,9 +123,6 @@ def read_mask(path: Path) -> np.ndarray:
 
     Values below 16 are class numbers, and so is a single grey beside 0: True above 0. The brightest band of
     colours is used, and the indices of a coloured palette.
-
-    Raises:
-        DatasetLayoutInvalid: the file is missing or no image.
     """
     with _opened(path, "a mask") as image:
         if image.mode == "P" and _is_coloured(image):

@@ -18,11 +18,7 @@ from rscc.images import resize
 
 
 def index_of(root: Path) -> Path:
-    """Return ``index.csv`` of a folder.
-
-    Raises:
-        DatasetLayoutInvalid: there is none.
-    """
+    """Return ``index.csv`` of a folder."""
     index = root / "index.csv"
     if not index.is_file():
         raise DatasetLayoutInvalid(f"{root}: no index.csv there; give the folder that holds it")
@@ -30,11 +26,7 @@ def index_of(root: Path) -> Path:
 
 
 def read_rows(table: Path) -> list[dict[str, str]]:
-    """Return the rows of a table in CSV, by column.
-
-    Raises:
-        DatasetLayoutInvalid: it is no table.
-    """
+    """Return the rows of a table in CSV, by column."""
     try:
         lines = io.StringIO(read_file(table).decode("utf-8-sig"), newline="")
         return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(lines)]
@@ -63,11 +55,7 @@ def typed_rows(table: Path, columns: Mapping[str, Callable[[str], Any]]) -> list
 
 
 def metres(text: str) -> float:
-    """Return metres per pixel.
-
-    Raises:
-        ValueError: it is no number above 0.
-    """
+    """Return metres per pixel."""
     if not 0 < (value := float(text)) < math.inf:
         raise ValueError(f"{value} is no number of metres")
     return value
@@ -77,9 +65,6 @@ def read_single_date(root: Path) -> list[tuple[Path, str, float]]:
     """Return (image, class, metres per pixel) of every row of a folder of single dates.
 
     It has ``index.csv`` with columns file, class and gsd_m, ``image/`` and, by the same names, ``mask/``.
-
-    Raises:
-        DatasetLayoutInvalid: it has another layout.
     """
     rows = typed_rows(index_of(root), {"file": str, "class": str, "gsd_m": metres})
     return [(root / "image" / row["file"], row["class"], row["gsd_m"]) for row in rows]
@@ -91,11 +76,7 @@ def mask_of(image: Path) -> Path:
 
 
 def read_roads(root: Path) -> list[tuple[Path, float]]:
-    """Return (image, metres per pixel) of the images of class road; at least one.
-
-    Raises:
-        DatasetLayoutInvalid: the folder has another layout, or no roads.
-    """
+    """Return (image, metres per pixel) of the images of class road; at least one."""
     rows = [(path, gsd) for path, kind, gsd in read_single_date(root) if kind == "road"]
     if not rows:
         raise DatasetLayoutInvalid(f"{root / 'index.csv'}: no image of class road to learn from")
@@ -106,9 +87,6 @@ def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndar
     """Yield name, image (3, size, size) uint8 and road (size, size) bool of crops at ``gsd`` metres a pixel.
 
     An image smaller than a crop is enlarged.
-
-    Raises:
-        DatasetLayoutInvalid: the folder has another layout, no roads, or an image cannot be read.
     """
     for path, own in read_roads(root):
         image, mask = read_rgb(path), read_mask(mask_of(path))

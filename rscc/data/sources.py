@@ -51,8 +51,6 @@ class CaptionText:
     """Turns captions into the fields of a batch.
 
     Attributes:
-        vocabulary: turns words into ids.
-        max_words: longest caption in tokens.
         segments: noun and verb segments of every caption and its flipped forms; None if no loss needs them.
     """
 
@@ -157,14 +155,7 @@ class MaskSource(_ShuffledBatches, Dataset[PairSample]):
 
 @dataclass
 class _CaptionSource(_ShuffledBatches):
-    """Pairs with one random caption each.
-
-    Attributes:
-        records: the pairs.
-        text: vocabulary, and segments of all forms of their captions.
-        config: sizes, augmentation, share of reversed pairs, batch size and seed.
-        cache: what is stored of the same records.
-    """
+    """Pairs with one random caption each."""
 
     records: Sequence[PairRecord]
     text: CaptionText

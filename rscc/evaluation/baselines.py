@@ -39,11 +39,7 @@ def template_caption(mask: np.ndarray) -> str:
 
 
 def most_frequent_change_caption(train: Sequence[PairRecord]) -> str:
-    """Return the most frequent sentence of the changed training pairs, of several the first by alphabet.
-
-    Raises:
-        DatasetLayoutInvalid: no caption describes a change.
-    """
+    """Return the most frequent sentence of the changed training pairs, of several the first by alphabet."""
     counts = Counter(caption for record in train for caption in record.captions if not is_no_change(caption))
     if not counts:
         raise DatasetLayoutInvalid("no training caption describes a change; check the training split")
@@ -85,9 +81,6 @@ def baseline_captions(
 
     Without training pairs there is only "always no change"; without ``features``, which gives (N, 2, C)
     pooled trunk features of N pairs, there is no nearest pair.
-
-    Raises:
-        DatasetLayoutInvalid: see :func:`most_frequent_change_caption`.
     """
     captions = {ALWAYS_NO_CHANGE: [NO_CHANGE_SENTENCES[0]] * len(records)}
     if train:

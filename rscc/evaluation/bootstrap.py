@@ -37,11 +37,7 @@ class Resamples:
     """
 
     def __init__(self, pairs: int, *, samples: int = SAMPLES, seed: int = 1):
-        """Draw; the same seed gives the same draws.
-
-        Raises:
-            DatasetLayoutInvalid: there is no pair.
-        """
+        """Draw; the same seed gives the same draws."""
         if not pairs:
             raise DatasetLayoutInvalid("there is no score to resample; check the split")
         rng = np.random.default_rng(seed)

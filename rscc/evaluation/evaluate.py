@@ -59,8 +59,6 @@ class EvaluationOptions:
     Attributes:
         dataset: layout of the data, a key of :data:`rscc.data.benchmarks.registry.DATASETS`; also selects the
             papers' rows.
-        split: as the data set names it.
-        beams: width of the caption search.
         ground: make sentences from facts, if the model has fact heads.
         baselines: also score the baselines; for the nearest training pair the trunk runs on all of them.
         kinds: read kinds of change from the references if the data set names none.
@@ -85,15 +83,9 @@ def score_model(
 
     Args:
         records: pairs to score; those without references are left out.
-        beams: width of the caption search.
 
     Returns:
         One row per subset, see :func:`subsets`.
-
-    Raises:
-        ModelNotFound: no such model. ModelFolderInvalid: a damaged one.
-        DatasetLayoutInvalid: no pair has references, or an image is missing.
-        DeviceUnavailable: this machine has no such device.
     """
     from rscc.captioner import Captioner
 
@@ -123,7 +115,6 @@ def evaluate(
     """Score a model folder, or a shipped model by name, on a captioned data set.
 
     Args:
-        data: root folder of the data set.
         training: folders with all images that the model was trained on, to search for the images of the
             split; empty: no search.
         progress: see :func:`rscc.data.leaks.find_leaks`.
@@ -206,13 +197,8 @@ def evaluate_records(
 
     Args:
         records: pairs to score; those without references are left out.
-        train: training pairs, for the baselines; may be empty.
         run: further fields of the report's record (command, data, split ...).
         features: gives (N, 2, C) pooled features of pairs, for the nearest-pair baseline.
-
-    Raises:
-        DatasetLayoutInvalid: no pair has references.
-        ExtraNotInstalled, WeightsNotFound: ``options.kinds``, and spaCy or its parser is not installed.
     """
     scored, card = _with_references(records), captioner.card
     train = [record for record in train if record.captions]
@@ -269,8 +255,6 @@ class _SeenPredictions:
     """Keeps the captions of predictions that are scored one at a time.
 
     Attributes:
-        observe: called with every pair and its prediction.
-        captions: of all pairs.
         templates: sentences by counting the patches of the masks; fewer if some pair has no mask.
     """
 

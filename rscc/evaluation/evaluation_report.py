@@ -64,12 +64,8 @@ class EvaluationReport:
     Attributes:
         rows: the model first, then the baselines, each on every subset, see
             :func:`rscc.evaluation.scoring.subsets`.
-        run: command, data, split, counts, model, machine, date.
         papers: what papers print of the same data set.
-        notes: remarks for readers.
         facts: of the model, of people, of the baselines; empty for data sets that are not overhead images.
-        robustness: of the model; None if not measured.
-        leaks: result of the search in the training data; None if there was none.
     """
 
     rows: Sequence[EvaluationRow]

@@ -25,7 +25,6 @@ class SizeRecall:
 
     Attributes:
         least: lower limit in square metres, one of :data:`SIZES`.
-        objects, found: counts.
         interval: Wilson's 95 percent interval of the share; None without objects.
     """
 
@@ -45,7 +44,6 @@ class MaskScores:
     """Pixel scores of the class "changed", counted over all pixels of a set of pairs.
 
     Attributes:
-        pairs, pixels: numbers of both.
         changed: share of the pixels that truly changed.
         precision: None if no pixel was predicted. recall: None if no pixel changed.
         f1, iou: None if neither.

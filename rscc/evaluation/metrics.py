@@ -43,7 +43,6 @@ class CaptionScores:
     """Scores of a set of captions, in percent.
 
     Attributes:
-        count: number of captions.
         cider: None if all pairs share the same references.
         meteor: None without Java.
         spice: None without Java, and unless SPICE's files are installed.
@@ -133,10 +132,6 @@ class CaptionScorer:
         Args:
             hypotheses: pair id to caption.
             references: pair id to reference sentences; the same ids.
-
-        Raises:
-            DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
-            ExtraNotInstalled: pycocoevalcap is not installed.
         """
         bleu, rouge, cider_class = caption_metrics()
         _check_ids(hypotheses, references)

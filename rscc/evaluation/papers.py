@@ -24,7 +24,6 @@ class PaperRow:
     """Scores of one method on one subset as a paper prints them.
 
     Attributes:
-        method, venue: name and publication of the method.
         subset: of the pairs, as in :class:`~rscc.evaluation.score_rows.EvaluationRow`.
         scores: metric (a key of :data:`METRICS`) to percent; a metric that the paper leaves blank is absent.
         sources: paper and table; several if several papers print these numbers.
@@ -143,9 +142,6 @@ def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str
     """Return Markdown: our row among the papers' rows of its subset, best CIDEr first, and a caution.
 
     Args:
-        row: our model's.
-        papers: of the same data set.
-        title: name of the subset.
         ours: split and data of our row, in words.
         decoding: how our words were searched for.
     """

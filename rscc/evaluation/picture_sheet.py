@@ -81,7 +81,6 @@ class Sheet:
         Args:
             path: of the picture. With ``{page}`` in its name there is a picture for every :data:`ON_PAGE`
                 pairs, ``{page}`` replaced by 1, 2 ...; otherwise one tall picture holds all pairs.
-            title: first line of every page.
 
         Raises:
             ConfigInvalid: a suffix that is not in :data:`FORMATS`, or too many pairs for one picture.

@@ -27,8 +27,6 @@ class PairPrediction:
     """Prediction for one pair.
 
     Attributes:
-        caption: the sentence.
-        changed: whether anything changed.
         mask: (H, W) bool at the size of the true mask; None if the captioner gives none.
         probability: P(changed) in 0..1; None if the captioner never learned it.
         facts: what the caption is made of; None if the captioner has no facts.

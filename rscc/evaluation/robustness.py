@@ -112,12 +112,7 @@ def measure_robustness(
     """Show a captioner pairs with swapped dates, and every image beside itself and its disturbed copies.
 
     Args:
-        captioner: sees the pairs at its tile size.
         records: pairs; their references decide which are swapped.
-        beams: width of the caption search.
-
-    Raises:
-        DatasetLayoutInvalid: an image is missing.
     """
     built = [
         swapped(pair) for pair in records if truly_changed(pair) and describes_construction(pair.captions)

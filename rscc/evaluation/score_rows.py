@@ -39,7 +39,6 @@ class EvaluationRow:
     """Scores of one captioner on one subset of the pairs.
 
     Attributes:
-        name: the model or the baseline.
         subset: ``all``, ``changed`` or ``unchanged`` by the true flag, or a kind of change (changed pairs).
         captions: in percent. flags, mask: in 0..1; ``mask`` is None if there is nothing to score.
         objects: how often captions name objects that no reference names; None if not counted.
@@ -123,7 +122,6 @@ class FactScores:
 
     Attributes:
         name: the captioner, or :data:`PEOPLE`.
-        pairs: number of changed pairs.
         shares: of its captions, by the names of :data:`SHARES`. Wilson's intervals; of people, who have
             several captions per pair, bootstrap intervals.
         other_objects: captions that name an object which no reference names, of those that name any; None

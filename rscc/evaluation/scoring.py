@@ -39,12 +39,7 @@ def kinds_named(records: Sequence[PairRecord]) -> dict[str, tuple[str, ...]]:
 
 
 def kinds_read(records: Sequence[PairRecord]) -> dict[str, tuple[str, ...]]:
-    """Return the kinds of every changed pair by its references, see :mod:`rscc.text.object_classes`.
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
+    """Return the kinds of every changed pair by its references, see :mod:`rscc.text.object_classes`."""
     changed = [record for record in records if truly_changed(record)]
     kinds = kinds_of_change([record.captions for record in changed])
     return {record.id: names for record, names in zip(changed, kinds, strict=True)}
@@ -116,7 +111,6 @@ def score_predictions(
     """Score one captioner.
 
     Args:
-        records: pairs with references.
         predictions: one per record, in order; read one at a time, so that masks are not kept.
         scorer: shared by all captioners of an evaluation.
         kinds: see :func:`subsets`.
@@ -124,10 +118,6 @@ def score_predictions(
 
     Returns:
         One row per subset, see :func:`subsets`.
-
-    Raises:
-        DatasetLayoutInvalid: a pair has no reference, or two pairs share an id.
-        ExtraNotInstalled, WeightsNotFound: ``objects``, and spaCy or its parser is not installed.
     """
     if len({record.id for record in records}) != len(records):
         raise DatasetLayoutInvalid("two pairs of this split have the same id; every pair needs its own")
@@ -194,7 +184,6 @@ def score_kinds(records: Sequence[PairRecord], captions: Sequence[str], called: 
     """Score captions by kind of change.
 
     Args:
-        records: pairs with references.
         captions: the model's caption of each pair, given that it changed.
         called: (N,) bool, whether the model calls the pair changed; others get the "no change" caption.
 

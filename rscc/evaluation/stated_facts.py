@@ -62,12 +62,7 @@ class FactScorer:
         """Read the references and masks.
 
         Args:
-            records: pairs with references; unchanged ones are skipped.
             objects: also score objects, which needs a parser.
-
-        Raises:
-            DatasetLayoutInvalid: a mask cannot be read.
-            ExtraNotInstalled, WeightsNotFound: ``objects``, and spaCy or its parser is not installed.
         """
         self._objects = objects
         self._changed = [i for i, record in enumerate(records) if truly_changed(record)]
@@ -78,11 +73,7 @@ class FactScorer:
         self._places = [None if mask is None else true_places(read_mask(mask)) for mask in masks]
 
     def score(self, name: str, captions: Sequence[str]) -> FactScores:
-        """Score one caption per record, in their order.
-
-        Raises:
-            DatasetLayoutInvalid: no pair changed.
-        """
+        """Score one caption per record, in their order."""
         sentences = [captions[i] for i in self._changed]
         counts = [
             _count(caption, others, places, least=min(LEAST_AGREEING, len(others)))
@@ -93,11 +84,7 @@ class FactScorer:
         return self._scores(name, counts, len(set(sentences)), wilson=True)
 
     def people(self) -> FactScores:
-        """Score each reference against the others of its pair.
-
-        Raises:
-            DatasetLayoutInvalid: no pair changed.
-        """
+        """Score each reference against the others of its pair."""
         counts = [
             np.sum(
                 [_count(one, [*several[:i], *several[i + 1 :]], places) for i, one in enumerate(several)], 0

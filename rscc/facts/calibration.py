@@ -168,7 +168,6 @@ def change_evidence(change_logits: torch.Tensor, pixels: int) -> torch.Tensor:
 
     Args:
         change_logits: (B, H / 4, W / 4) of the change head; enlarged to (B, H, W) as its maps are.
-        pixels: the number; all pixels of a smaller tile.
 
     Returns:
         (B,) float32.

@@ -32,7 +32,6 @@ class CoverTally:
     """Counts the decisions on the pixels of one change.
 
     Attributes:
-        pixels: in all, with or without data.
         counts: number of pixels by (question, decision before, decision after); decisions are 1, -1 and 0.
         plants: the first of :data:`PLANTS` that was decided; empty without any.
         flooded, overgrown: pixels that became water and had plants, or were water and have plants now.
@@ -86,9 +85,7 @@ class CoverTally:
         """Return what is clear about the change; only the location where nothing is.
 
         Args:
-            area_m2: of all its pixels.
             ground_m2: of the ground that was searched; None where it is not known.
-            place: words of the map.
         """
         for name in ("water", *PLANTS):
             for old, new in ((-1, 1), (1, -1)):

@@ -39,8 +39,6 @@ class FactModel:
     """Everything besides the captioner that finds facts and chooses words.
 
     Attributes:
-        heads: on the captioner's trunk.
-        rules: from logits to facts.
         phrasing: expected words of people, which rank the sentences; None keeps the order of the grammar.
         roads: on the same trunk; roads that it does not find are not stated. None without training data for
             it: then the fact heads alone decide.

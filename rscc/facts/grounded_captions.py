@@ -29,7 +29,6 @@ class GroundedCaption(Caption):
     where it is not confident; it has no likelihood.
 
     Attributes:
-        facts: the facts that it states.
         confident: False where too little is known for a specific sentence ("something changed").
     """
 

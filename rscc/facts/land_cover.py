@@ -38,8 +38,6 @@ class Index:
     """One index and its thresholds.
 
     Attributes:
-        name: of the index.
-        bands: its bands, in order.
         no, yes: the answer is no below the first and yes above the second.
     """
 

@@ -30,7 +30,6 @@ def fact_answers(
     """Return the logits of fact heads and road head at every position, (B, K, h, w).
 
     Args:
-        facts: the heads.
         before, after: (B, C, h, w), the trunk's last maps.
         change: (B, H, W) in 0..1, change probability.
     """
@@ -69,13 +68,9 @@ def fact_captions(
     """Describe B pairs by facts; an unchanged one gets the fixed sentence.
 
     Args:
-        facts: fact heads and rules.
-        card: of the model.
-        prediction: of the pairs.
         answers: (B, K, h, w), logits as :meth:`rscc.captioner.Captioner.survey` returns them.
         lone: per pair the answers of changes without buildings, see
             :func:`rscc.facts.lone_changes.lone_answers`.
-        assume_changed: take every pair as changed.
     """
     masks = prediction.change_probability >= card.threshold
     mask = torch.from_numpy(masks).to(answers.device)
@@ -111,11 +106,7 @@ def decoder_captions(
     placeless: bool = False,
     gated: bool = True,
 ) -> list[Caption]:
-    """Describe encoded pairs by the decoder; arguments as :meth:`rscc.captioner.Captioner.caption`.
-
-    Raises:
-        ValueError: ``beams`` is below 1.
-    """
+    """Describe encoded pairs by the decoder; arguments as :meth:`rscc.captioner.Captioner.caption`."""
     if beams < 1:
         raise ValueError(f"beams must be at least 1; got {beams}")
     # Without a gate, or a learnt P(changed), the decoder itself states whether anything changed.

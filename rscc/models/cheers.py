@@ -254,11 +254,7 @@ class Cheers(EntityCaptioner):
         self.entity_projection = nn.Linear(width, self.config.width, device=self.join.weight.device)
 
     def encode_pair(self, pair: PairView) -> CheersFeatures:
-        """Eq. 1 and 6-12; ``pair`` holds F_bef and F_aft, each (B, HW, D).
-
-        Raises:
-            ConfigInvalid: the model was neither prepared nor loaded, or its retriever needs images.
-        """
+        """Eq. 1 and 6-12; ``pair`` holds F_bef and F_aft, each (B, HW, D)."""
         before, after = pair.before, pair.after
         features = CheersFeatures(before, pair)
         if self.options.retrieves:

@@ -172,11 +172,7 @@ def attention_distance(
 
 
 class Davir(EntityCaptioner):
-    """DAVIR in either size.
-
-    Attributes:
-        extractor: Eq. 2-3.
-    """
+    """DAVIR in either size."""
 
     auxiliary_terms = ("attention",)
     localiser = "difference"
@@ -186,11 +182,7 @@ class Davir(EntityCaptioner):
     options: DavirOptions
 
     def build_decoder(self, config: ModelConfig) -> Decoder:
-        """Make the shared decoder, or take the language model that came with the trunk.
-
-        Raises:
-            ConfigInvalid: the size ``instructblip`` on another trunk, or another size on that trunk.
-        """
+        """Make the shared decoder, or take the language model that came with the trunk."""
         size = build(DavirOptions, config.options, "model.options").size
         if (size == "instructblip") != isinstance(self.backbone, InstructBlipVision):
             raise ConfigInvalid(
@@ -241,11 +233,7 @@ class Davir(EntityCaptioner):
         return F.interpolate(soft.unsqueeze(1), size=extracted.shape[1:], mode="nearest").squeeze(1)
 
     def encode_pair(self, pair: PairView) -> DavirFeatures:
-        """Eq. 4-6 and 8-11.
-
-        Raises:
-            ConfigInvalid: the model was neither prepared nor loaded, or its retriever needs images.
-        """
+        """Eq. 4-6 and 8-11."""
         soft = self.soft_mask(pair)
         encoded = self.parts.encode(pair)
         chosen, entities = None, None

@@ -158,13 +158,7 @@ class InstructBlipFusion(nn.Module):
 
 @dataclass(frozen=True)
 class InstructBlipRest:
-    """The parts of InstructBLIP besides the ViT.
-
-    Attributes:
-        fusion: Q-Former and projection.
-        language_model: the causal language model.
-        vocabulary: its tokenizer.
-    """
+    """The parts of InstructBLIP besides the ViT."""
 
     fusion: InstructBlipFusion
     language_model: Any
@@ -262,9 +256,7 @@ def load_instructblip(
     ``qformer_tokenizer``.
 
     Args:
-        name: folder, or owner/name.
         download: let transformers download missing files.
-        dtype: of the frozen weights.
 
     Raises:
         ExtraNotInstalled: transformers or peft is not installed.

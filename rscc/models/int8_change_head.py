@@ -19,8 +19,6 @@ class Int8ChangeHead(nn.Module):
     """A change head that reads the maps of an :class:`~rscc.models.int8_trunk.Int8Trunk`.
 
     Args:
-        head: trained on the maps of the float trunk.
-        trunk: gives the maps.
         ranges: of its activations, see :func:`~rscc.models.int8_trunk.activation_ranges`.
 
     Raises:
@@ -72,7 +70,6 @@ class _Level:
     """One stride of the head: lateral convolutions, [a, b, |a - b|], mix.
 
     Args:
-        lateral, mix: of the head.
         given: storage of the maps.
         inner: storage of a, b and their difference.
     """
@@ -92,7 +89,6 @@ class _ConvNorm:
     """A convolution in integers, then its norm and activation in floats.
 
     Args:
-        layers: convolution, norm and activation.
         given: storage of the input.
     """
 

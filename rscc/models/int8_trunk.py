@@ -70,7 +70,6 @@ class _Plan:
     """Structure of a block of a trunk.
 
     Attributes:
-        name: of the block in the trunk.
         convs: its convolutions in order, by name.
         inner, last: the activation after each but the last of them, and after the last and the shortcut.
         shortcut: layers of the shortcut; None without one.

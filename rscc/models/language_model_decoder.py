@@ -48,12 +48,7 @@ class LanguageModelCache:
 
 
 class LanguageModelDecoder(Decoder):
-    """Captions from a prefix of embeddings.
-
-    Attributes:
-        language_model: a causal language model of transformers.
-        width: of its embeddings.
-    """
+    """Captions from a prefix of embeddings."""
 
     def __init__(self, *, language_model: Any, vocabulary: TokenizerVocabulary):
         super().__init__()

@@ -80,11 +80,7 @@ class AttentionLocaliser(Localiser):
     """
 
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
-        """Attention above uniform, (B, H, W).
-
-        Raises:
-            ConfigInvalid: the decoder gives no attention.
-        """
+        """Attention above uniform, (B, H, W)."""
         decides = self.changed_threshold > 0
         hypotheses = model.generate_from(features, rules=self.rules if decides else None)
         sentences = [best.ids for best, *_ in hypotheses]
@@ -150,9 +146,6 @@ def attention_map(
     Returns:
         (B, h, w) float32 in 0..1: attention to the grid, averaged over the words, as a multiple of uniform
         attention, minus one; divided by its peak where the peak is above 1.
-
-    Raises:
-        ConfigInvalid: the decoder gives no attention.
     """
     words = model.vocabulary
     longest = max(map(len, sentences))

@@ -20,11 +20,7 @@ MODELS: dict[str, type[ChangeCaptioner]] = {
 
 
 def model_class(paper: str) -> type[ChangeCaptioner]:
-    """Return the class of a paper's model.
-
-    Raises:
-        ConfigInvalid: no model of that name.
-    """
+    """Return the class of a paper's model."""
     if paper not in MODELS:
         raise ConfigInvalid(f"model.paper is {paper!r}; known are {', '.join(MODELS)}")
     return MODELS[paper]

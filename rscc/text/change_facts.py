@@ -45,10 +45,6 @@ def building_size(
 
     Where the objects may be fewer and larger than counted, they are no houses if the fewest would be too
     large for that. One of several may be two houses that touch.
-
-    Args:
-        area_m2, largest_m2, median_m2: see :func:`is_large`.
-        sure: how many objects are sure.
     """
     if largest_m2 is None or median_m2 is None:
         return "house"

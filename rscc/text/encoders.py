@@ -56,7 +56,6 @@ class TextEncoder(nn.Module, ABC):
         """Look up the words of B texts.
 
         Args:
-            texts: the texts; long ones are truncated.
             room: positions reserved for a prompt.
 
         Returns:
@@ -126,17 +125,7 @@ class OpenClipTextEncoder(TextEncoder):
 
     @classmethod
     def load(cls, name: str, pretrained: str | None = None) -> OpenClipTextEncoder:
-        """Load a tower by name.
-
-        Args:
-            name: an architecture (``ViT-B-32``), or ``hf-hub:owner/name`` or ``local-dir:/folder``, which
-                bring their own weights.
-            pretrained: a tag of the architecture (``openai``) or a local checkpoint file.
-
-        Raises:
-            ExtraNotInstalled: open_clip is not installed.
-            WeightsNotFound: unknown name or tag, no such file, or the download failed.
-        """
+        """Load a tower by name."""
         model = load_clip(name, pretrained, instead="use the text encoder 'sentence', which works offline")
         import open_clip
 

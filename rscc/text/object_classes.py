@@ -84,11 +84,7 @@ def classes_of(term: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class NamedObjects:
-    """Objects that a caption names.
-
-    Attributes:
-        words: (word or two words, possible classes), in the caption's order.
-    """
+    """Objects that a caption names."""
 
     words: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -99,12 +95,7 @@ class NamedObjects:
 
 
 def named_objects(captions: Iterable[str]) -> list[NamedObjects]:
-    """Return the objects that each caption names.
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
+    """Return the objects that each caption names."""
     return [objects_among(one.words) for one in extract_segments(captions)]
 
 
@@ -136,12 +127,7 @@ def unnamed_by_references(caption: NamedObjects, references: Iterable[NamedObjec
 
 
 def unnamed_objects(captions: Sequence[str], references: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return :func:`unnamed_by_references` of each caption, given the references of its pair.
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
+    """Return :func:`unnamed_by_references` of each caption, given the references of its pair."""
     true = map(named_objects, references)
     return [unnamed_by_references(*one) for one in zip(named_objects(captions), true, strict=True)]
 
@@ -151,8 +137,6 @@ class Hallucinations:
     """Frequency of captions with objects that no reference of their pair names.
 
     Attributes:
-        captions: number of captions of pairs predicted as changed.
-        wrong: number of those with at least one such object.
         by_class: number of captions that wrongly name a class, most frequent first.
     """
 
@@ -185,10 +169,6 @@ def kinds_of_change(references: Sequence[Sequence[str]]) -> list[tuple[str, ...]
     A pair is of a kind if an object of that kind is the subject of at least two of its references (of one, if
     it has only one): "a road is built", not "houses are built along the road". All other pairs are of
     :data:`OTHER_KIND`.
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
     """
     return [_kinds(subjects(sentences)) for sentences in references]
 

@@ -110,12 +110,7 @@ _READ: dict[str, Segments] = {}
 
 
 def extract_segments(captions: Iterable[str]) -> list[Segments]:
-    """Return the parts of each caption, in the given order; each caption is parsed once per process.
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
+    """Return the parts of each caption, in the given order; each caption is parsed once per process."""
     captions = list(captions)
     new = [caption for caption in dict.fromkeys(captions) if caption not in _READ]
     if new:
@@ -130,35 +125,19 @@ def extract_segments(captions: Iterable[str]) -> list[Segments]:
 
 
 def subjects(captions: Iterable[str]) -> list[list[str]]:
-    """Return the subjects of each caption as entities; a caption may have none (CHEERS, Sec. 3.1.1).
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
+    """Return the subjects of each caption as entities; a caption may have none (CHEERS, Sec. 3.1.1)."""
     return [list(one.subjects) for one in extract_segments(captions)]
 
 
 def noun_phrases(captions: Iterable[str]) -> list[list[str]]:
-    """Return all noun phrases of each caption as entities; a caption may have none (DAVIR).
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
+    """Return all noun phrases of each caption as entities; a caption may have none (DAVIR)."""
     return [list(one.entities) for one in extract_segments(captions)]
 
 
 def frequent_entities(
     phrases: Iterable[Sequence[str]], most: int | None = None, least_count: int = 1
 ) -> tuple[str, ...]:
-    """Return the phrases in most captions, most frequent first, then alphabetically.
-
-    Args:
-        phrases: of each caption.
-        most: maximum number of phrases; None for all.
-        least_count: minimum number of captions that contain a phrase.
-    """
+    """Return the phrases in most captions, most frequent first, then alphabetically."""
     counts = Counter(phrase for named in phrases for phrase in set(named))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(phrase for phrase, count in ordered[:most] if count >= least_count)

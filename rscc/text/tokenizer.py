@@ -18,12 +18,7 @@ _ROLES = ("pad", "bos", "eos", "unk")
 
 
 class TokenizerVocabulary(Vocabulary):
-    """A fixed tokenizer; ids are its own.
-
-    Attributes:
-        words: all pieces by id.
-        pad, bos, eos, unk: ids of padding, begin, end and unknown piece.
-    """
+    """A fixed tokenizer; ids are its own."""
 
     def __init__(self, tokenizer: Any, *, pad: int, bos: int, eos: int, unk: int):
         """Use a ``tokenizers.Tokenizer`` and the ids of its special pieces.
@@ -83,11 +78,7 @@ class TokenizerVocabulary(Vocabulary):
         return [self.bos, *self._pieces(text)][:max_length]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the sentence up to the first eos, in lower-case words joined by one space.
-
-        Raises:
-            IndexError: an id lies outside the vocabulary.
-        """
+        """Return the sentence up to the first eos, in lower-case words joined by one space."""
         return " ".join(tokenize(self._tokenizer.decode(self._spoken(ids), skip_special_tokens=True)))
 
     def save(self, path: str | Path) -> None:

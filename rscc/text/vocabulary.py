@@ -74,9 +74,6 @@ class Vocabulary:
         """Return a vocabulary with the same ids and the new words of captions appended.
 
         New words are ordered as in :meth:`build`; without any the vocabulary itself is returned.
-
-        Raises:
-            ConfigInvalid: ``min_count`` is below 1.
         """
         new = [word for word in _frequent(captions, min_count) if word not in self]
         return Vocabulary((*self.words, *new)) if new else self
@@ -101,11 +98,7 @@ class Vocabulary:
         return [self._ids.get(word, self.unk) for word in _as_words(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the sentence up to the first eos, words joined by one space; bos and pad are left out.
-
-        Raises:
-            IndexError: an id lies outside the vocabulary.
-        """
+        """Return the sentence up to the first eos, words joined by one space; bos and pad are left out."""
         return " ".join(self.words[i] for i in self._spoken(ids))
 
     def _spoken(self, ids: Iterable[int]) -> list[int]:

@@ -47,10 +47,7 @@ def make_card(
     """Make the card of a trained model.
 
     Args:
-        run: its config gives sizes, licence and limits.
-        model: on the device of the training.
         data: training and validation data, without a full stop.
-        fields: other fields of the card.
     """
     config, card = run.config, run.config.card
     stated: dict[str, Any] = {

@@ -93,9 +93,6 @@ def measure_confidence(
     """Calibrate P(changed) and the captions' scores of a model, and score each kind of change.
 
     Args:
-        model: in evaluation mode.
-        val: the pairs to fit on.
-        cache: what is stored of ``val``.
         by_head: whether the change head was trained.
         rules: of captions that describe a change; None if P(changed) was not learned.
         start: calibration of P(changed) of the model that this one was tuned from.
@@ -136,12 +133,9 @@ def answer_pairs(
     """Run the model over pairs.
 
     Args:
-        model: in evaluation mode.
         config: gives ``data.size``, ``train.bf16`` and ``card.support``.
-        pixels: of the evidence.
         by_head: whether the change head was trained; then images are read, because its maps are not stored.
         rules: of captions that describe a change; None if the decoder may say that nothing changed.
-        cache: what is stored of the pairs.
     """
     device = next(model.parameters()).device
     logits: list[float] = []
@@ -173,10 +167,7 @@ def calibrate(
     """Fit the calibration of a model to its answers for pairs.
 
     Args:
-        answers: for the pairs, in the same order.
-        pixels: of the evidence.
         flag_decides: whether P(changed) was learned and decides; otherwise the words of the caption decide.
-        start: see :func:`calibrate_flag`.
     """
     truth = np.array([truly_changed(record) for record in records])
     flag = None
@@ -208,7 +199,6 @@ def calibrate_flag(
         evidence: (N,) of :func:`~rscc.facts.calibration.change_evidence`; None for a model without a
             trained change head.
         changed: (N,) bool, the truth.
-        pixels: of the evidence.
         start: of the model that this one was tuned from. With fewer than :data:`ENOUGH` changed or unchanged
             pairs its calibration is adapted, see :func:`~rscc.training.logistic.fit_adaptation`, and its
             threshold stays.
@@ -258,14 +248,9 @@ def calibrate_score(
 
     Args:
         likelihoods: (N,) geometric mean of the words' probabilities, 0..1.
-        captions: N sentences by the pairs' ids.
-        references: of the same ids.
 
     Returns:
         None if fewer than :data:`FEWEST` sentences are good, or poor.
-
-    Raises:
-        ExtraNotInstalled: pycocoevalcap is not installed.
     """
     several = {pair: sentences for pair, sentences in references.items() if len(sentences) > 1}
     if not several:

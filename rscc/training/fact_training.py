@@ -73,7 +73,6 @@ class _HeadFitter:
     Attributes:
         initial: whitened heads, of which only the first layer is used, or trained heads of a start.
         adapts: whether ``initial`` is trained further.
-        views: of all pairs.
         labels: (N, len(ANSWERS)) in 0..1, of all pairs.
     """
 

@@ -26,7 +26,6 @@ def fit_familiarity(
     """Fit the measure for the trunk of a model, on its device; None with too few pairs.
 
     Args:
-        train: pairs of the training places.
         held_out: pairs of other places of the same kind, which centre and scale the distance.
         size: side of the pictures that the model sees, in pixels.
     """

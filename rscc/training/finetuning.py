@@ -66,12 +66,7 @@ class Comparison:
 def compare_scores(
     before: str | Path, after: str | Path, records: Sequence[PairRecord], *, device: str = "auto"
 ) -> Comparison:
-    """Score two models, by folder or name, as they are used, each with its own threshold, on the same pairs.
-
-    Raises:
-        ModelFolderInvalid: a folder is damaged.
-        DatasetLayoutInvalid: an image cannot be read.
-    """
+    """Score two models (folder or name) as they are used, each with its own threshold, on the same pairs."""
     compared = evenly(records, MAX_COMPARED)
     old, new = (
         {row.subset: row for row in score_model(model, compared, device=device)} for model in (before, after)
@@ -111,9 +106,6 @@ def choose_better(run: Run, made: ModelFolder, val: Sequence[PairRecord]) -> Mod
     Unless the tuned model is significantly better, it moves to ``tuned`` beside ``model``. Retrained facts
     were validated on places that they did not learn from: the start takes them, unless the validation pairs
     contradict.
-
-    Returns:
-        The model in the folder ``made``.
     """
     assert run.start is not None
     start = run.start.folder

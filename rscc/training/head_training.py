@@ -48,7 +48,6 @@ def fit_head(
     Args:
         members: (N,) numbers of the items to learn; items that fill no batch are left out of an epoch.
         loss: loss of a batch by its numbers, (B,) int64.
-        rate: the largest learning rate, of one cycle.
     """
     trained = [parameter for parameter in head.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(trained, rate, weight_decay=WEIGHT_DECAY)
@@ -89,9 +88,6 @@ def fit_roads(
 
     Returns:
         The head; the area it stores is of one that was fitted without the held-out images.
-
-    Raises:
-        DatasetLayoutInvalid: the folder has another layout, or no roads.
     """
     views, seed = _view_crops(model, root, config), config.train.seed
     report(f"roads: {len(views.maps)} crops read")

@@ -44,12 +44,7 @@ class Start:
 
 
 def open_start(model: str | Path) -> Start:
-    """Open a model by its name or folder.
-
-    Raises:
-        ModelNotFound: no such model.
-        ModelFolderInvalid: a file is missing or damaged.
-    """
+    """Open a model by its name or folder."""
     folder = open_model_folder(find_model(model), check_hashes=True)
     return Start(folder, load_vocabulary(folder.path / "vocabulary.json"))
 
@@ -62,7 +57,6 @@ def load_start(model: ChangeCaptioner, start: Start, *, skip: tuple[str, ...] = 
 
     Args:
         model: its vocabulary begins with the start's.
-        start: see :func:`open_start`.
         skip: prefixes of the names of weights that are not copied.
 
     Raises:
@@ -90,11 +84,7 @@ def load_start(model: ChangeCaptioner, start: Start, *, skip: tuple[str, ...] = 
 
 
 def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
-    """Load trunk and change head of another model folder.
-
-    Raises:
-        ModelFolderInvalid: they are of another kind or size.
-    """
+    """Load trunk and change head of another model folder."""
     weights = _read_weights(folder)
     state = {name: value for name, value in weights.items() if name.startswith(TRUNK_PREFIXES)}
     for name, value in model.state_dict().items():

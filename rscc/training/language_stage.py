@@ -100,7 +100,6 @@ def perplexity(model: ChangeCaptioner, sentences: Sequence[str], *, bf16: bool =
     """Return exp of the mean negative log-likelihood of a word, including the end of the sentence.
 
     Args:
-        model: its decoder runs without images.
         sentences: at least one; a word that is not in the vocabulary counts as ``<unk>``.
     """
     device = next(model.parameters()).device
@@ -143,9 +142,7 @@ def train_language(run: Run, train: Sequence[PairRecord], *, resume: bool) -> Mo
 
     Raises:
         ConfigInvalid: no corpus, an input that needs images, or no decoder to train.
-        DatasetLayoutInvalid: the corpus cannot be read.
         ModelFolderInvalid: a start that does not fit.
-        NonFiniteLoss: see :meth:`rscc.training.training_loop.Trainer.run`.
     """
     config, paths = run.config, run.paths
     if paths.corpus is None:

@@ -63,13 +63,7 @@ def export_model(
     val: Sequence[PairRecord],
     val_cache: PairCache = EMPTY,
 ) -> ModelFolder:
-    """Choose the thresholds on the validation split and write the model folder with its card.
-
-    Args:
-        model: with the best weights.
-        train, val: training and validation pairs.
-        val_cache: what is stored of ``val``.
-    """
+    """Choose the thresholds on the validation split and write the model folder with its card."""
     config = run.config
     trunk_source, word_source = _sources(run.paths)
     prefixes = no_change_prefixes(train)

@@ -56,9 +56,7 @@ def train_model(
     """Train by a config and write the model folder ``paths.output / "model"``.
 
     Args:
-        name, command: name of the new model and the command line, for its card.
         resume: continue the run in ``paths.output``; without a checkpoint there it starts from the beginning.
-        overwrite: replace the run in ``paths.output``.
         report: receives one line per epoch, and other messages.
 
     Raises:
@@ -172,9 +170,7 @@ def build_model(run: Run, vocabulary: Vocabulary) -> ChangeCaptioner:
     with that of the start. The entities of a prepared start are kept.
 
     Raises:
-        ConfigInvalid: unknown names.
         ModelFolderInvalid: the weights of trunk or start do not fit the config.
-        WeightsNotFound: a file of weights is missing.
     """
     config, paths, start = run.config, run.paths, run.start
     whole = start is not None and start.whole

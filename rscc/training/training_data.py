@@ -52,12 +52,7 @@ def learns_the_flag(config: Config, train: Sequence[PairRecord]) -> bool:
 
 
 def read_pairs(run: Run) -> tuple[Pairs, Pairs]:
-    """Read training and validation pairs; only fine-tuning holds out pairs if there is no validation split.
-
-    Raises:
-        DatasetLayoutInvalid: see :class:`~rscc.data.benchmarks.annotations.PairDataset` and
-            :func:`read_splits`.
-    """
+    """Read training and validation pairs; only fine-tuning holds out pairs without a validation split."""
     config, report = run.config, run.report
     reader, trust = DATASETS[config.data.name], config.data.trust
     if run.whole_start is not None:
@@ -91,10 +86,6 @@ def read_splits(
     reader: type[PairDataset], data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
 ) -> tuple[Pairs, Pairs, bool]:
     """Read captioned training and validation pairs; without a validation split, hold out training pairs.
-
-    Args:
-        trust: see ``data.trust`` of a config.
-        seed: selects the pairs that are held out.
 
     Returns:
         Training pairs, validation pairs, and whether those were held out.
@@ -179,9 +170,6 @@ def training_parts(run: Run, train: Sequence[PairRecord]) -> list[Pairs]:
     """Return the pairs of the data set, then those of each folder of ``run.paths.also``.
 
     Captions for swapped dates are added if ``data.reversed`` is above 0.
-
-    Raises:
-        DatasetLayoutInvalid: a folder has another layout, or no pair with a caption.
     """
     data = run.config.data
     parts = [list(train)]
@@ -214,7 +202,6 @@ def batch_source(
 
     Raises:
         DatasetLayoutInvalid: only masks are learned, and there are none.
-        ExtraNotInstalled, WeightsNotFound: captions must be segmented, and spaCy or its parser is missing.
     """
     config = run.config
     if run.masks_only:
@@ -224,11 +211,7 @@ def batch_source(
 
 
 def caption_text(config: Config, train: Sequence[PairRecord], vocabulary: Vocabulary) -> CaptionText:
-    """Return what turns the captions of training pairs into the fields of a batch.
-
-    Raises:
-        ExtraNotInstalled, WeightsNotFound: captions must be segmented, and spaCy or its parser is missing.
-    """
+    """Return what turns the captions of training pairs into the fields of a batch."""
     segments = None
     if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):
         forms = all_forms(train)

@@ -77,11 +77,7 @@ class WeightAverage:
 
 
 def freeze(model: nn.Module, names: tuple[str, ...]) -> None:
-    """Stop training the named submodules.
-
-    Raises:
-        ConfigInvalid: the model has no submodule of that name.
-    """
+    """Stop training the named submodules."""
     for name in names:
         try:
             module = model.get_submodule(name)
@@ -334,11 +330,7 @@ def _read_config(file: Path) -> Config:
 
 
 def load_best(model: ChangeCaptioner, result: TrainResult) -> ChangeCaptioner:
-    """Load the best weights of a run into its model; return it in evaluation mode.
-
-    Raises:
-        ConfigInvalid: their file is missing, damaged or of another model.
-    """
+    """Load the best weights of a run into its model; return it in evaluation mode."""
     with _readable(result.weights):
         model.load_state_dict(load_file(result.weights))
     return model.eval()

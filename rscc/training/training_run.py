@@ -67,9 +67,6 @@ class Run:
     Attributes:
         config, paths: what is learned and how; where the run reads and writes.
         name, command: name of the new model and the command line, for its card.
-        device: device that computes.
-        report: receives one line per epoch, and other messages.
-        start: the opened model of ``paths.start``.
     """
 
     config: Config
@@ -118,7 +115,6 @@ def check_output(paths: RunPaths, *, resume: bool = False, overwrite: bool = Fal
     Raises:
         ConfigInvalid: both are given; the folder is a file; a start or trunk is its ``model`` or ``tuned``;
             one of these is no model folder; or it holds a run, and neither is given.
-        ModelNotFound: no such model.
     """
     if resume and overwrite:
         raise ConfigInvalid("--resume continues a run, --overwrite replaces it; give one of them")

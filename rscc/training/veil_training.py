@@ -77,7 +77,6 @@ def train_veils(
 
     Args:
         samples: sets of samples, from which batches are drawn in turn.
-        network: one to go on with.
     """
     if any(side % WHOLE for one in samples for side in one.cells.shape[2:]):
         raise ValueError(f"sides of samples must be multiples of {CELL * WHOLE} pixels")

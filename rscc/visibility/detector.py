@@ -143,11 +143,7 @@ def _near(mask: np.ndarray, reach: int) -> np.ndarray:
 
 
 def load_veil_detector(device: torch.device) -> VeilDetector:
-    """Load the shipped detector.
-
-    Raises:
-        ModelFolderInvalid, OSError, RuntimeError: its weights are missing or damaged.
-    """
+    """Load the shipped detector."""
     network = VeilNetwork()
     network.load_state_dict({name: value.float() for name, value in load_weights(WEIGHTS).items()})
     return VeilDetector(network, device)

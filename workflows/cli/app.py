@@ -42,7 +42,6 @@ class State:
         card_factory: returns the card of a model, without its weights; None: loads it.
         debug: print a traceback with an error.
         events: print errors as events, see :mod:`workflows.cli.events`.
-        started: reading of :func:`time.perf_counter` when the command began.
     """
 
     captioner_factory: Callable[[str, str], Captioner] | None = None
@@ -76,10 +75,6 @@ def main(
 
     Exit codes: 0 done; 1 the run failed; 2 an input or option is wrong; 3 some pairs of an archive failed;
     130 interrupted.
-
-    Args:
-        arguments: words after the program name; None: those of the process.
-        captioner_factory, card_factory: see :class:`State`.
     """
     ignore_unusable_proj_data()
     state = State(captioner_factory, card_factory)

@@ -124,11 +124,7 @@ def caption(
 
 
 def _sorted_outputs(outputs: Sequence[Path], html: Path | None, after: str) -> tuple[list[Path], list[Path]]:
-    """Return the reports to write, at least one, and the pages.
-
-    Raises:
-        OptionInvalid: a file is named twice.
-    """
+    """Return the reports to write, at least one, and the pages."""
     from workflows.errors import OptionInvalid
 
     pages = [path for path in outputs if path.suffix.lower() == ".html"] + ([] if html is None else [html])

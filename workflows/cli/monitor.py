@@ -112,11 +112,7 @@ def _summary(result: Monitor, since: str | None) -> str:
 
 
 def state_of(path: Path) -> dict[str, Any]:
-    """Return the state of a monitor as plain values; nothing is written.
-
-    Raises:
-        MonitorMissing, MonitorDamaged: it cannot be read.
-    """
+    """Return the state of a monitor as plain values; nothing is written."""
     from workflows.monitor.monitor import Monitor
 
     places = []

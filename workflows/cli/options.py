@@ -57,11 +57,7 @@ def read_html_size(text: str) -> int:
 
 
 def moved_scenes(before: str | None, after: str | None) -> tuple[str, str] | None:
-    """Return where the scenes of a report are now; None if they have not moved.
-
-    Raises:
-        OptionInvalid: only one of them is given.
-    """
+    """Return where the scenes of a report are now; None if they have not moved."""
     from workflows.errors import OptionInvalid
 
     if (before is None) != (after is None):

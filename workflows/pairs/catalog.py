@@ -114,9 +114,6 @@ class Catalog:
 
     Attributes:
         source: where they come from, in words.
-        rows: the pairs, by site and date.
-        scenes: number of scenes found, skipped ones included.
-        skipped: what is not in ``rows``.
         chosen: which rasters of deliveries were taken and why, a line for each kind of choice.
         stacks: VRTs that have to be written before the table is used.
     """

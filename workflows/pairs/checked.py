@@ -30,10 +30,6 @@ def table_catalog(
     """Check that the scenes of a table can be read and overlap; fill in dates, clouds and footprints.
 
     Only the servers of the options count.
-
-    Raises:
-        PairTableInvalid: see :func:`workflows.pairs.table.read_pairs`.
-        CatalogUnreachable: see :func:`workflows.pairs.headers.read_headers`.
     """
     warnings: list[str] = []
     rows = read_pairs(path, warnings.append)
@@ -46,12 +42,7 @@ def table_catalog(
 def two_folder_catalog(
     before: str | Path, after: str | Path, options: CatalogOptions, progress: Progress | None = None
 ) -> Catalog:
-    """Pair the scenes of two folders that have the same path but for its suffix, or the same ``match``.
-
-    Raises:
-        CatalogInvalid: a folder has no raster, or both are the same.
-        CatalogUnreachable: see :func:`workflows.pairs.headers.read_headers`.
-    """
+    """Pair the scenes of two folders that have the same path but for its suffix, or the same ``match``."""
     first, second = (SceneFolder.listed(folder, options) for folder in (before, after))
     if first.root == second.root:
         raise CatalogInvalid(f"{before}: both folders are the same")

@@ -44,7 +44,6 @@ class SceneFolder:
     Attributes:
         root: the folder, absolute.
         names: paths of the rasters under it, in order, with ``/``.
-        skipped: folders under it that cannot be listed.
     """
 
     root: str
@@ -53,11 +52,7 @@ class SceneFolder:
 
     @classmethod
     def listed(cls, folder: str | Path, options: CatalogOptions) -> SceneFolder:
-        """List a folder and its sub-folders, except hidden ones, links, and folders that rscc writes.
-
-        Raises:
-            CatalogInvalid: there is no raster.
-        """
+        """List a folder and its sub-folders, except hidden ones, links, and folders that rscc writes."""
         root = os.path.abspath(folder)
         names: list[str] = []
         closed: list[OSError] = []
@@ -96,10 +91,6 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
 
     The site of a scene is the group of ``options.match``, else the first folder of its path whose name has no
     date. In a folder without dates, scenes named ``before`` and ``after`` are a pair.
-
-    Raises:
-        CatalogInvalid: there is no raster.
-        CatalogUnreachable: see :func:`workflows.pairs.headers.read_headers`.
     """
     found = folder_scenes(folder, options, progress)
     chosen, excluded, warnings = choose(found.scenes, options)
@@ -145,11 +136,7 @@ class FolderScenes(NamedTuple):
 def folder_scenes(
     folder: str | Path, options: CatalogOptions, progress: Progress | None = None
 ) -> FolderScenes:
-    """Return the scenes under a folder; their names and sites are as in :func:`folder_catalog`.
-
-    Raises:
-        CatalogInvalid, CatalogUnreachable: as :func:`folder_catalog`.
-    """
+    """Return the scenes under a folder; their names and sites are as in :func:`folder_catalog`."""
     files = SceneFolder.listed(folder, options)
     pattern = options.pattern()
     skipped, scenes = list(files.skipped), []

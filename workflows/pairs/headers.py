@@ -27,8 +27,6 @@ def read_header(location: str, access: Access, folder: str | None = None, name: 
     """Return a scene without site, from its header and the text files beside it.
 
     Args:
-        location: path or address.
-        access: which servers may be asked.
         folder: date of the folders above it.
         name: its path under its source.
 

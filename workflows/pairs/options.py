@@ -33,10 +33,6 @@ class CatalogOptions(ServerOptions):
         match: regular expression whose group in a scene's path, under its folder, is its site; with two
             folders, the part that both paths of a pair have in common.
         glob: pattern of the file names of scenes.
-        assets: names of the STAC asset to use, best first.
-        collections: STAC collections to use.
-        bounds: west, south, east, north in degrees; only items that touch this box.
-        offline, allow_hosts: see :class:`workflows.options.ServerOptions`.
     """
 
     pair: PairRule = option(  # noqa: RUF009

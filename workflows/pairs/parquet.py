@@ -29,12 +29,7 @@ _REMEDY = "correct it or leave it empty"
 
 
 def read_parquet(path: Path, most: int) -> RawTable:
-    """Read a Parquet file with or without geometry, in any reference system.
-
-    Raises:
-        PairTableInvalid: it is damaged, has a column twice, or more rows than ``most``.
-        MemoryError: see :func:`workflows.bounded.bounded_memory`.
-    """
+    """Read a Parquet file with or without geometry, in any reference system."""
     import pyarrow.parquet
 
     try:
@@ -132,11 +127,7 @@ def _text(value: Any) -> str:
 
 
 def from_wkt(path: Path, rows: Sequence[Row]) -> Sequence[Any]:
-    """Return the geometry in the WKT cell of each row of the table ``path``, None for an empty cell.
-
-    Raises:
-        PairTableInvalid: a cell is no WKT.
-    """
+    """Return the geometry in the WKT cell of each row of the table ``path``, None for an empty cell."""
     texts = [cells.get("footprint", "").strip() or None for _, cells in rows]
     if not any(texts):
         return [None] * len(rows)
@@ -154,11 +145,7 @@ def from_wkt(path: Path, rows: Sequence[Row]) -> Sequence[Any]:
 def flat_polygons(
     path: Path, rows: Sequence[Row], shapes: Sequence[Any]
 ) -> list[Polygon | MultiPolygon | None]:
-    """Return the geometries without heights; None for an empty one.
-
-    Raises:
-        PairTableInvalid: one is no polygon, or has an infinite corner.
-    """
+    """Return the geometries without heights; None for an empty one."""
     if all(shape is None for shape in shapes):
         return [None] * len(rows)
     import numpy as np

@@ -43,11 +43,7 @@ class _Unusable(Exception):
 
 
 def stac_catalog(source: str, options: CatalogOptions, progress: Progress | None = None) -> Catalog:
-    """Pair the items of a STAC source without opening scenes; sites are ``grid:code`` or the collection.
-
-    Raises:
-        CatalogInvalid, CatalogUnreachable: see :func:`workflows.pairs.stac_items.stac_items`.
-    """
+    """Pair the items of a STAC source without opening scenes; sites are ``grid:code`` or the collection."""
     scenes, skipped, count = stac_scenes(source, options, progress)
     chosen, excluded, warnings = choose(scenes, options)
     pairs, unpaired = pair_up(chosen, options, label_places=True)
@@ -59,11 +55,7 @@ def stac_catalog(source: str, options: CatalogOptions, progress: Progress | None
 def stac_scenes(
     source: str, options: CatalogOptions, progress: Progress | None = None
 ) -> tuple[list[Scene], list[Skipped], int]:
-    """Return the scenes of a STAC source, what was left out, and the number of items.
-
-    Raises:
-        CatalogInvalid, CatalogUnreachable: see :func:`workflows.pairs.stac_items.stac_items`.
-    """
+    """Return the scenes of a STAC source, what was left out, and the number of items."""
     scenes: list[Scene] = []
     skipped: list[Skipped] = []
     count = 0

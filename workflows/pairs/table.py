@@ -77,11 +77,7 @@ def layer_path(path: Path) -> Path:
 
 
 def check_table(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
-    """Make sure that a table and its layer can be written to ``path``, and replace none of ``inputs``.
-
-    Raises:
-        FormatUnsupported, OutputFolderMissing, OutputExists, OutputNotWritable: they cannot.
-    """
+    """Make sure that a table and its layer can be written to ``path``, and replace none of ``inputs``."""
     path = _table_path(path)
     check_free((path, layer_path(path)), overwrite, inputs)
     return path
@@ -92,10 +88,6 @@ def write_pairs(rows: Sequence[PairRow], path: str | Path) -> Path | None:
 
     Scenes under the table's folder are written relative to it, so that both can be moved together. Without
     footprints there is no layer, and None is returned.
-
-    Raises:
-        FormatUnsupported: neither CSV nor Parquet.
-        OutputNotWritable: the system refused; neither file was touched.
     """
     path = _table_path(path)
     layer = layer_path(path) if any(row.footprint is not None for row in rows) else None

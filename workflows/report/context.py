@@ -51,9 +51,6 @@ class Overlap:
 class ContextLayer:
     """One layer, given as ``FILE:COLUMN``.
 
-    Args:
-        text: a file and the column with the ids of its areas.
-
     Raises:
         ContextInvalid: it is no such file, has no such column, or holds no areas.
     """

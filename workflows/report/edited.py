@@ -36,7 +36,6 @@ def completed(features: Sequence[Any], record: Any) -> list[Any]:
 
     Args:
         features: as they are in the file, which may come from anybody.
-        record: the run record in the same file.
     """
     numbers = [number if is_valid("id", number := id_of(feature)) else None for feature in features]
     last = max(found_count(record), *(number or 0 for number in numbers), 0)

@@ -90,21 +90,13 @@ def report_content(path: Path) -> dict[str, Any]:
 
 
 def layer_record(path: Path) -> Any:
-    """Return the run record in a layer of :data:`LAYER_FORMATS`, of a pair or of an archive; None without.
-
-    Raises:
-        ReportInvalid: it cannot be read.
-    """
+    """Return the run record in a layer of :data:`LAYER_FORMATS`, of a pair or of an archive; None without."""
     with _layer(path) as layer:
         return layer.record()
 
 
 def chips_in(path: Path) -> Chips:
-    """Return the pictures of changes in a GeoPackage; none of a file of another format.
-
-    Raises:
-        ReportInvalid: it cannot be read.
-    """
+    """Return the pictures of changes in a GeoPackage; none of a file of another format."""
     if path.suffix.lower() not in LAYER_FORMATS:
         return {}
     with _layer(path) as layer:

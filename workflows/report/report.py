@@ -148,9 +148,6 @@ class Report:
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the outlines of the changes with their ids over the scene after; return the axes.
 
-        Args:
-            axes: of matplotlib, to draw on; None makes new ones.
-
         Raises:
             ExtraNotInstalled: matplotlib is not there.
         """
@@ -199,13 +196,7 @@ class Report:
         GeoPackage inside it. All files appear complete or not at all.
 
         Args:
-            path: where it goes.
-            overwrite: an existing report may be replaced.
             chips: pictures of changes for the map tips of a GeoPackage; other formats have none.
-
-        Raises:
-            FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: see
-                :func:`workflows.files.check_output`.
         """
         inputs = [name for name in of_scenes(self.run, "path").values() if name is not None]
         path = check_report(path, overwrite, inputs)
@@ -230,10 +221,7 @@ class Report:
         report that is the page's own name with ``.geojson``.
 
         Args:
-            path: the file, ``.html``.
             size: bytes that it may have, pictures and all; texts are never left out for it. None: 8 MB.
-            overwrite: an existing page may be replaced.
-            progress: called with the stage ``page`` while scenes are read.
 
         Raises:
             TilingError: a scene cannot be read, or a change does not lie on the ground that both show.
@@ -250,14 +238,8 @@ class Report:
     ) -> Path:
         """Write the report as a folder with a page and both scenes at full detail; return the page.
 
-        Args:
-            folder: where it goes; it appears once everything is in it.
-            overwrite: an existing folder of a page may be replaced.
-            progress: called with the stages ``page`` and ``pictures``.
-
         Raises:
             TilingError, ReportInvalid: as :meth:`page`.
-            WorkflowError: see :func:`workflows.report.page.folder.check_page_folder`.
         """
         from workflows.report.page.folder import write_page_folder
 

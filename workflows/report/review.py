@@ -38,7 +38,6 @@ class Mark:
     """The verdict of a reviewer on one change.
 
     Attributes:
-        id: of the change.
         verdict: one of :data:`workflows.report.change.VERDICTS`.
         time: when it was given, with a time zone.
         caption: the right words, where those of the report are wrong; else empty.
@@ -58,7 +57,6 @@ class Conflict:
     """Two reviewers disagree on a change; the newer verdict is valid.
 
     Attributes:
-        id: of the change.
         verdict, reviewer: of the newer verdict; the reviewer may be empty.
         other_verdict, other_reviewer: of the older one.
     """
@@ -75,7 +73,6 @@ class Review:
     """A report with the marks merged.
 
     Attributes:
-        report: the merged report.
         conflicts: changes on which reviewers disagree.
         deleted: number of changes with a mark that are no longer in the report.
         precision: of the archive, where the report is a sample of one.
@@ -94,9 +91,6 @@ def review_report(
 
     Args:
         path: the report; the marks are written into it, a ``.geojson``, where there is no ``output``.
-        marks: files of marks.
-        output: another report to write, in the format of its suffix.
-        overwrite: an existing output may be replaced.
 
     Raises:
         OptionInvalid: the report is of a format that marks cannot be written into.

@@ -55,7 +55,6 @@ def open_scenes(report: Pictured) -> Iterator[ScenePair]:
     """Open the scenes of a report on the pixel grid on which they were searched.
 
     Raises:
-        TilingError: a scene cannot be read.
         ReportInvalid: the record has values that no run has, or names no scenes.
         OptionInvalid: the scenes are swapped.
     """
@@ -111,11 +110,7 @@ def _find(source: Path, role: str, name: str | None) -> str:
 
 
 def recorded_options(report: Pictured) -> SceneOptions:
-    """Return the options by which the scenes were read.
-
-    Raises:
-        ReportInvalid: the record has values that no run has.
-    """
+    """Return the options by which the scenes were read."""
     recorded = {name: report.run["settings"].get(name) for name in _SETTINGS}
     given = {name: value for name, value in recorded.items() if value is not None}
     wrong = next((name for name, value in given.items() if not _has_type(name, value)), None)
@@ -141,11 +136,7 @@ def _has_type(name: str, value: Any) -> bool:
 
 
 def check_order(report: Pictured, names: Sequence[str]) -> None:
-    """Refuse scenes before and after whose names are swapped in the report.
-
-    Raises:
-        OptionInvalid: they are.
-    """
+    """Refuse scenes before and after whose names are swapped in the report."""
     recorded = [PurePath(name or "").name for name in of_scenes(report.run, "path").values()]
     if [PurePath(name).name for name in names] == recorded[::-1] != recorded:
         raise OptionInvalid(

@@ -28,7 +28,6 @@ def phrase_of(name: str, changes: Sequence[Change], attribute: str, *, only: boo
     """Return the phrase for all of a class.
 
     Args:
-        name: the class.
         changes: those that have it in ``attribute``, at least one.
         attribute: ``came`` or ``gone``.
         only: no other class is named beside it, to which its places could seem to belong.

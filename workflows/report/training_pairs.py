@@ -59,7 +59,6 @@ class ExportSummary:
 
     Attributes:
         splits: for ``train`` and ``val``, the numbers of changed and of unchanged pairs.
-        places: number of sites.
         left_out: reviewed changes that became no pair, by one of :data:`LEFT_OUT`.
     """
 
@@ -88,8 +87,6 @@ def export_pairs(
     Args:
         reports: their files; the scenes lie where they say, or beside them.
         folder: must not exist.
-        seed: chooses the sites for validation.
-        progress: called with the stage ``pairs``, in reports.
 
     Raises:
         ReportInvalid: a report is damaged, or a sample, which serves to measure the precision.

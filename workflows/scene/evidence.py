@@ -70,9 +70,6 @@ def evidence_of(
     Args:
         with_roads: also look for roads beside them.
         bare: numbers of those that are judged without their surroundings.
-
-    Raises:
-        TilingError: the maps cannot be read.
     """
     from rscc.facts.answers import ANSWERS
     from rscc.facts.heads import bag_logits
@@ -106,9 +103,6 @@ def wholes_of(
 
     A building is the ground, joined to the outline, of positions where a building came or is gone. A square
     of area A touches positions of side s on about (sqrt(A) + s)^2, which is solved for A.
-
-    Raises:
-        TilingError: the maps cannot be read.
     """
     from rscc.facts.answers import ANSWERS
 

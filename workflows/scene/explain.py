@@ -65,7 +65,6 @@ class ExplainedChange:
     Attributes:
         answers: of the fact heads; None where there are none.
         reason: why there are none.
-        model: name and version of what answered.
         warnings: what makes the answers doubtful, one line each.
     """
 
@@ -110,7 +109,6 @@ def explain_change(
     in the scenes that the report has or names.
 
     Args:
-        number: the id of the change.
         load: loads the model of the report, if it is needed; None: it cannot be had.
         maps: the folder of the maps; None: where the report says, or beside the report.
 

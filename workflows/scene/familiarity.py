@@ -26,11 +26,7 @@ def scene_familiarity(maps: ChangeMaps) -> float | None:
 
 
 def familiarities(outlines: Iterable[MultiPolygon], maps: ChangeMaps) -> Sequence[float | None]:
-    """Return the familiarity of the ground of each of some outlines in pixels, 0..1; None likewise.
-
-    Raises:
-        TilingError: the maps cannot be read.
-    """
+    """Return the familiarity of the ground of each of some outlines in pixels, 0..1; None likewise."""
     outlines, scene = list(outlines), _scene_logit(maps)
     if scene is None:
         return [None] * len(outlines)

@@ -45,7 +45,6 @@ class ChangeMaps:
     """The maps of one pair.
 
     Attributes:
-        folder: where they are.
         about: the content of ``maps.json`` but its rows.
         frame: the working grid, and the pixels that were asked for.
         area: the pixels that the maps cover.
@@ -168,11 +167,7 @@ class ChangeMaps:
             raise self._damaged()
 
     def answers(self, window: Window) -> PositionAnswers:
-        """Return the evidence at the positions that touch a window of pixels inside the area.
-
-        Raises:
-            SceneDamaged: the file cannot be decoded.
-        """
+        """Return the evidence at the positions that touch a window of pixels inside the area."""
         columns = _touched(self.columns, window.col_off, window.col_end)
         rows = _touched(self.rows_of_positions, window.row_off, window.row_end)
         first, values = self._strip(rows[0], rows[-1])
@@ -183,9 +178,6 @@ class ChangeMaps:
         """Return the logits of familiar ground, (h, w), at the positions that touch a window inside the area.
 
         NaN where the network was not asked.
-
-        Raises:
-            SceneDamaged: the file cannot be decoded.
         """
         columns = _touched(self.columns, window.col_off, window.col_end)
         rows = _touched(self.rows_of_positions, window.row_off, window.row_end)
@@ -206,11 +198,7 @@ class ChangeMaps:
         return self._last_strip
 
     def pixels(self, window: Window, band: int = 0) -> np.ndarray:
-        """Return a band of the probability in a window of the area, (h, w) float32, NaN without data.
-
-        Raises:
-            SceneDamaged: the file cannot be decoded.
-        """
+        """Return a band of the probability in a window of the area, (h, w) float32, NaN without data."""
         place = window.shifted(-self.area.col_off, -self.area.row_off)
         (values,) = read_raster(self._probability, place, [band + 1])
         return values

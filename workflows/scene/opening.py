@@ -100,11 +100,7 @@ def open_pair(
     options: SceneOptions,
     lattice: SceneInfo | None = None,
 ) -> Iterator[OpenPair]:
-    """Open two scenes, by their names or headers, as one pair; ``lattice`` as :meth:`tiling.ScenePair.open`.
-
-    Raises:
-        TilingError, TooCoarse, OptionInvalid: they cannot be compared; the message says why.
-    """
+    """Open two scenes (names or headers) as one pair; ``lattice`` as :meth:`tiling.ScenePair.open`."""
     infos = read_headers(before, after, options)
     with ExitStack() as stack:
         stack.enter_context(bounded_cache())
@@ -118,11 +114,7 @@ def open_pair(
 def planned_tiles(
     before: Scene, after: Scene, card: ModelCard, options: SceneOptions | None = None
 ) -> TileGrid:
-    """Return the tiles of a pair from the headers of the scenes; no pixel is read.
-
-    Raises:
-        TilingError, TooCoarse, OptionInvalid: as :func:`workflows.caption_scene`.
-    """
+    """Return the tiles of a pair from the headers of the scenes; no pixel is read."""
     options = options or SceneOptions()
     infos = read_headers(before, after, options)
     frame = plan_frame(*infos, gsd=planned_gsd(infos, card, options), bounds=options.box)

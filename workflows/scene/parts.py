@@ -49,22 +49,14 @@ def plan_parts(grid: TileGrid, most_tiles: int) -> tuple[Rows, ...]:
 def split_of(
     before: Scene, after: Scene, card: ModelCard, options: SceneOptions, most_tiles: int
 ) -> tuple[Rows, ...] | None:
-    """Return the parts of a pair that has more than ``most_tiles`` tiles; None where it is better done whole.
-
-    Raises:
-        TilingError, TooCoarse, OptionInvalid: as :func:`workflows.caption_scene`.
-    """
+    """Return the parts of a pair that has more than ``most_tiles`` tiles; None to do it whole."""
     grid = planned_tiles(before, after, card, options)
     parts = plan_parts(grid, most_tiles)
     return parts if len(grid) > most_tiles and len(parts) > 1 else None
 
 
 def start_parts(before: Scene, after: Scene, captioner: Captioner, options: SceneOptions) -> None:
-    """Make the maps in ``options.keep_maps`` before the first part; those of other options are removed.
-
-    Raises:
-        TilingError, TooCoarse, MemoryTooSmall, MapsBusy, MapsUnusable: it cannot be done.
-    """
+    """Make the maps in ``options.keep_maps`` before the first part; those of other options are removed."""
     assert options.keep_maps is not None
     card, on_cpu = captioner.card, device_of(captioner) == "cpu"
     with open_pair(before, after, card, options) as opened:

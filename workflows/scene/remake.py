@@ -62,7 +62,6 @@ def remake(report: Report, options: NewSettings, maps: Path | None = None) -> Re
     layers are not kept in a report, so they are given again.
 
     Args:
-        options: the new settings, and the context layers.
         maps: the folder of the maps; None: where the report says, or beside the report.
 
     Raises:

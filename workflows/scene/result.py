@@ -28,7 +28,6 @@ def changes_of(
     """Return the changes of a report that are selected, numbered from 1.
 
     Args:
-        captions: one for each change.
         ground: what was searched, in WGS84.
         record: the run record, with ``inputs`` and ``model``.
     """

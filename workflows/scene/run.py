@@ -150,9 +150,6 @@ def detected(
 ) -> Iterator[tuple[ChangeMaps, list[ChangeRegion], Network]]:
     """Detect the changes of a pair and outline them; yield the maps, the regions and the network.
 
-    Args:
-        resume: see :func:`caption_scene`.
-
     Raises:
         MapsUnusable, MapsBusy, MemoryTooSmall, MemoryExhausted, NonFiniteOutput: it cannot be done.
     """

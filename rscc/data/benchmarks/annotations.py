@@ -18,12 +18,7 @@ SPLITS = ("train", "val", "test")
 
 
 class PairDataset(ABC):
-    """The pairs of one split; indexing reads one from disk, see :func:`~rscc.data.pairs.read_pair`.
-
-    Attributes:
-        title: name of the data set for messages.
-        records: the pairs, in the order of the annotation file.
-    """
+    """The pairs of one split; indexing reads one from disk, see :func:`~rscc.data.pairs.read_pair`."""
 
     title: ClassVar[str]
 
@@ -32,7 +27,6 @@ class PairDataset(ABC):
 
         Args:
             root: folder of the data set; each reader's module describes its layout.
-            split: ``train``, ``val`` or ``test``.
             trust: keep only pairs whose ``trust`` field is one of these; pairs without it always stay.
 
         Raises:
@@ -93,22 +87,14 @@ def read_annotations(path: Path, title: str) -> Iterator[Any]:
 
 
 def list_of(value: Any, kind: type) -> list[Any]:
-    """Return a list whose items all are a ``kind``.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """Return a list whose items all are a ``kind``."""
     if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
         raise TypeError(f"expected a list of {kind.__name__}")
     return value
 
 
 def clean_captions(sentences: Any) -> tuple[str, ...]:
-    """Return sentences in lower case without surplus space and without empty ones.
-
-    Raises:
-        TypeError: it is no list of texts.
-    """
+    """Return sentences in lower case without surplus space and without empty ones."""
     cleaned = (" ".join(sentence.lower().split()) for sentence in list_of(sentences, str))
     return tuple(sentence for sentence in cleaned if sentence)
 

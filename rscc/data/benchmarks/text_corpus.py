@@ -24,12 +24,7 @@ from rscc.structures import PairBatch
 
 @dataclass(frozen=True)
 class TextCorpus:
-    """Sentences by pair, lower case; pairs without any are left out.
-
-    Attributes:
-        train: sentences to learn.
-        val: sentences to measure the perplexity on.
-    """
+    """Sentences by pair, lower case; pairs without any are left out."""
 
     train: tuple[tuple[str, ...], ...]
     val: tuple[tuple[str, ...], ...]
@@ -65,8 +60,6 @@ class TextSource:
     """Batches of captions alone, one random caption per pair; a :class:`~rscc.data.sources.BatchSource`.
 
     Attributes:
-        pairs: the sentences of each pair.
-        text: turns sentences into tokens.
         config: batch size, seed, ``data.augment`` (flip the words of direction at random) and
             ``data.reversed`` (share of pairs that use a sentence of ``reversed_pairs``).
         reversed_pairs: the sentences of each pair that are true when its dates are swapped, or none; unused

@@ -31,9 +31,7 @@ class SynthesisSummary:
     """What was written.
 
     Attributes:
-        folder: the new folder.
         kinds: kind to number of pairs.
-        changed: number of pairs that changed.
         examples: kind to the first caption of its first pair.
     """
 
@@ -62,9 +60,6 @@ def write_synthesis(
     Args:
         pairs: images of 256 x 256 pixels.
         options, sources, command: for the record: also the folder of each input, and the command line.
-
-    Raises:
-        OutputExists: the folder exists.
     """
     entries: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
@@ -130,14 +125,7 @@ def write_annotations(folder: Path, content: dict[str, Any], record: dict[str, A
 def write_pair(
     folder: Path, sample: PairSample, name: str, *, split: str, kind: str, gsd: float
 ) -> dict[str, Any]:
-    """Write the images and the mask of a pair; return its entry in the captions file.
-
-    Args:
-        folder: of :func:`new_folder`.
-        sample: a pair with a mask.
-        name: of the three files.
-        split, kind, gsd: of the entry.
-    """
+    """Write the images and the mask of a pair; return its entry in the captions file."""
     assert sample.mask is not None
     arrays = (
         sample.before.transpose(1, 2, 0),
@@ -158,11 +146,7 @@ def write_pair(
 
 
 def read_cities(root: Path) -> list[City]:
-    """Read a folder of city pairs with change masks, see ``ChangeMasks``.
-
-    Raises:
-        DatasetLayoutInvalid: files are missing or of different sizes.
-    """
+    """Read a folder of city pairs with change masks, see ``ChangeMasks``."""
     cities = []
     for record in ChangeMasks(root).records:
         sample = read_pair(record)

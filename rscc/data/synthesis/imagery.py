@@ -40,12 +40,8 @@ class Imagery:
             data: captioned data set in LEVIR-CC's layout.
             masks: folder of pairs with change masks, see
                 :class:`~rscc.data.benchmarks.change_masks.ChangeMasks`.
-            mask_datasets: collections of it that are used.
             single_date: folder of single dates, see :func:`rscc.data.single_dates.read_single_date`; a class
                 is ``building`` or another, such as ``road``.
-
-        Raises:
-            DatasetLayoutInvalid: a folder has another layout, or no training pairs.
         """
         folders = {"data": data, "masks": masks, "single-date": single_date}
         self.names = {name: folder.name for name, folder in folders.items() if folder is not None}
@@ -65,9 +61,6 @@ class Imagery:
 
         Args:
             natural: only pairs in their original colours, if there are any.
-
-        Raises:
-            DatasetLayoutInvalid: there is none.
         """
         if not self.pairs:
             raise DatasetLayoutInvalid(

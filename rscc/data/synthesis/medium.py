@@ -214,13 +214,11 @@ def medium_pairs(
     """Yield all tiles: random ones for training, and fixed ones of held-out places.
 
     Args:
-        cities: pairs with masks.
         series: layout and dates, oldest first, (bands, H, W) uint8.
         city_tiles: training tiles of all cities together, by their area.
         series_tiles: training tiles of each series.
         still_tiles: training tiles of a city's date and itself.
         calm_tiles: training tiles of two dates in which nothing changed; fewer if none is found.
-        seed: the same seed gives the same tiles.
     """
     urban = city_sources(cities)
     groups = [series_sources(dates, layout) for layout, dates in series]

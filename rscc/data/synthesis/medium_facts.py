@@ -21,8 +21,6 @@ class SeriesLayout:
     """The bands of a series.
 
     Attributes:
-        name: of the folder.
-        gsd: metres per pixel.
         green, red, nir: bands from 0.
         swir: short-wave infrared, from 0; None without it: then only water and land are classified.
         shown: bands used as red, green and blue.

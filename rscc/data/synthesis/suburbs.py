@@ -51,7 +51,6 @@ class SynthesisOptions:
         insertions, removals: buildings inserted into and removed from an image.
         swap: share of the changed crops whose dates are swapped, so that buildings disappear.
         alike: largest share of the crops without any change.
-        seed: the same seed gives the same folder.
 
     Raises:
         ConfigInvalid: a number is negative, all are 0, or a share lies outside 0..1.
@@ -80,7 +79,6 @@ class SyntheticPair:
     Attributes:
         sample: images, mask of the buildings that changed, captions and flag.
         kind: ``crop``, ``crop_reversed``, ``crop_alike``, ``unchanged``, ``insertion`` or ``removal``.
-        sources: names of the images it was made from.
     """
 
     sample: PairSample
@@ -123,11 +121,7 @@ class Synthesis:
         self._read = lru_cache(maxsize=128)(read_pair)
 
     def pairs(self) -> Iterator[SyntheticPair]:
-        """Yield all pairs, kind by kind.
-
-        Raises:
-            DatasetLayoutInvalid: the imagery lacks what a kind needs, or too few images are suitable.
-        """
+        """Yield all pairs, kind by kind."""
         options = self.options
         kinds = [
             ("crops", options.crops, self.crop),

@@ -20,7 +20,6 @@ class CaptionedDataModule(NonGeoDataModule):
     As in every data module of TorchGeo, images are divided by 255 when a batch reaches its device.
 
     Attributes:
-        pairs: the data set.
         changes: names of the training transforms that keep its captions true.
     """
 
@@ -38,13 +37,8 @@ class CaptionedDataModule(NonGeoDataModule):
         """Prepare the loaders; nothing is read yet.
 
         Args:
-            batch_size, num_workers: of the loaders.
-            size: side that pairs are resized to.
             augment: names of :data:`~rscc.data.torchgeo.transforms.TRANSFORMS`; None: :attr:`changes`.
             **kwargs: of the data set, such as ``root``.
-
-        Raises:
-            ConfigInvalid: there is no such transform.
         """
         super().__init__(self.pairs, batch_size, num_workers, size=size, **kwargs)
         self.augment = self.changes if augment is None else tuple(augment)

@@ -28,10 +28,6 @@ class CaptionedPairs(NonGeoDataset):
     A sample has ``image``, (2, 3, H, W) float32 in 0..255, the date before first; ``mask``, (1, H, W) int64:
     1 where changed, :data:`UNKNOWN` everywhere in a changed pair without a mask; ``caption``, all its
     references, a list of str; ``changed``, () float32 in {0, 1}; and ``id``, a str.
-
-    Attributes:
-        reader: of the benchmark.
-        records: files and labels of the pairs.
     """
 
     reader: ClassVar[type[PairDataset]]
@@ -47,12 +43,7 @@ class CaptionedPairs(NonGeoDataset):
 
         Args:
             root: folder of the data set in its official layout.
-            split: ``train``, ``val`` or ``test``.
-            transforms: changes a sample.
             size: side that pairs are resized to; None keeps them, and pairs of a batch must have one size.
-
-        Raises:
-            DatasetLayoutInvalid: see :class:`~rscc.data.benchmarks.annotations.PairDataset`.
         """
         self.root, self.split, self.transforms, self.size = Path(root), split, transforms, size
         self.records = self.reader(root, split).records

@@ -54,11 +54,7 @@ class ChangeCaptioningTask(LightningModule):
         Args:
             config: name of a shipped config, or a TOML file.
             trunk: model to take trunk and change head from.
-            backbone_weights: file of pretrained weights of the trunk.
             records: the training pairs; None: those of the trainer's data module.
-
-        Raises:
-            ConfigInvalid: the config is unknown or invalid.
         """
         super().__init__()
         self.save_hyperparameters(ignore=["records"])
@@ -69,11 +65,7 @@ class ChangeCaptioningTask(LightningModule):
         self.model: ChangeCaptioner | None = None
 
     def configure_model(self) -> None:
-        """Build the model of the training split, where a checkpoint does not.
-
-        Raises:
-            ConfigInvalid: no training pairs are known.
-        """
+        """Build the model of the training split, where a checkpoint does not."""
         if self._records is None:
             self._records = getattr(getattr(self._module(), "train_dataset", None), "records", None)
         if self.model is None and (self._records is not None or self._trainer is not None):

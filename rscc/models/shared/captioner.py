@@ -95,11 +95,7 @@ class ChangeCaptioner(nn.Module, ABC):
 
     @abstractmethod
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
-        """Make the parts of the paper, after the shared ones.
-
-        Raises:
-            ConfigInvalid: ``config.options`` are not this paper's.
-        """
+        """Make the parts of the paper, after the shared ones."""
 
     @classmethod
     def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
@@ -168,7 +164,6 @@ class ChangeCaptioner(nn.Module, ABC):
         """Encode uint8 or float RGB images in 0..255, each (B, 3, H, W).
 
         Args:
-            before, after: the images.
             extracted: see :meth:`encode_last_maps`.
             head: whether to run the change head; a grounded model always runs it.
         """
@@ -281,11 +276,7 @@ class ChangeCaptioner(nn.Module, ABC):
         return caption_cross_entropy(logits, tokens, pad=self.vocabulary.pad, label_smoothing=label_smoothing)
 
     def encode_batch(self, batch: PairBatch) -> DifferenceFeatures:
-        """Encode the cached trunk maps of a batch, or its images where there are none.
-
-        Raises:
-            ConfigInvalid: the batch has neither.
-        """
+        """Encode the cached trunk maps of a batch, or its images where there are none."""
         if batch.features is not None:
             before, after = batch.features.unbind(1)
             return self.encode_last_maps(before, after, extracted=batch.extracted, change=batch.change)
@@ -322,7 +313,6 @@ class ChangeCaptioner(nn.Module, ABC):
         """Decode captions from encoded pairs; per pair the hypotheses, best first.
 
         Args:
-            features: of the pairs.
             beams: width of the search; 1 takes the likeliest word at every step.
             rules: constraints of the search; None for :meth:`search_rules`.
             support: minimum width of a search with more than one beam that ranks by support (see

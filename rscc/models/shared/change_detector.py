@@ -74,7 +74,6 @@ class ChangeDetector(nn.Module):
     Reports need no more of a captioner, so that its other weights are loaded only for other uses.
 
     Attributes:
-        backbone, change_head: parts of a :class:`~rscc.models.shared.captioner.ChangeCaptioner`.
         pool: see :func:`average_positions`.
     """
 

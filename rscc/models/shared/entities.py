@@ -131,12 +131,7 @@ class EntityCaptioner(ChangeCaptioner):
         return self.options.retrieves and parse_retriever(self.options.retriever) is not None
 
     def prepare(self, material: TrainingMaterial) -> None:
-        """Collect the entities of the training captions and make the retriever.
-
-        Raises:
-            ConfigInvalid: no text encoder, or too few entities in the captions.
-            ExtraNotInstalled, WeightsNotFound: spaCy, its parser or CLIP is missing.
-        """
+        """Collect the entities of the training captions and make the retriever."""
         if not self.options.retrieves:
             return
         width = self.options.entity_width

@@ -168,7 +168,6 @@ def extract_change(
 
     Args:
         before, after: (3, H, W) uint8 RGB.
-        settings: None for the defaults.
         segmenter: None takes the regions of the clusters unchanged.
 
     Returns:
@@ -209,11 +208,7 @@ class ChangeExtractor:
         return self
 
     def __call__(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Map two dates (3, H, W) uint8 RGB to M, (H, W) bool.
-
-        Raises:
-            ExtraNotInstalled, WeightsNotFound, ConfigInvalid: the segmenter cannot be loaded.
-        """
+        """Map two dates (3, H, W) uint8 RGB to M, (H, W) bool."""
         if self._segmenter is None and self._name != "none":
             from rscc.models.shared.segmenters import load_segmenter
 

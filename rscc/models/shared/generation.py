@@ -29,9 +29,7 @@ def greedy_search(decoder: Decoder, memory: Tensor, rules: SearchRules) -> list[
     """Take the likeliest word at every step.
 
     Args:
-        decoder: the caption decoder.
         memory: difference tokens (B, N, D).
-        rules: constraints of the sentences.
     """
     cache = decoder.start(memory)
     rows = len(memory)

@@ -24,7 +24,6 @@ def caption_cross_entropy(
     Args:
         logits: (B, L - 1, V), prediction of ``tokens[:, 1:]``.
         tokens: (B, L) ids, begin token first.
-        pad: id of padding, which is ignored.
         label_smoothing: share of the probability spread over the vocabulary.
     """
     target = tokens[:, 1:]
@@ -48,7 +47,6 @@ def info_nce(
     Args:
         one, other: (B, D).
         temperature: tau, above 0.
-        same: as in :func:`matrix_info_nce`.
         cosine: False compares by the dot product.
     """
     one, other = one.float(), other.float()
@@ -132,9 +130,6 @@ def check_loss_weights(terms: Sequence[str], weights: dict[str, float]) -> None:
     """Refuse a loss table that lacks a term, has an unknown one, or no weight above 0.
 
     An unknown term with weight 0 is accepted: it may be a term of another variant of the model.
-
-    Raises:
-        ConfigInvalid: the message names the term.
     """
     missing = [name for name in terms if name not in weights]
     unknown = [name for name, weight in weights.items() if name not in terms and weight != 0]
@@ -147,11 +142,7 @@ def check_loss_weights(terms: Sequence[str], weights: dict[str, float]) -> None:
 
 
 def required(value: Tensor | None, term: str, what: str) -> Tensor:
-    """Return a value of a batch that a loss term needs.
-
-    Raises:
-        ConfigInvalid: it is None; the message calls it ``what``.
-    """
+    """Return a value of a batch that a loss term needs."""
     if value is None:
         raise ConfigInvalid(
             f"loss.{term} needs {what}, which this data set does not give; set its weight to 0"

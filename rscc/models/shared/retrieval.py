@@ -42,7 +42,6 @@ class Retriever(nn.Module, ABC):
     """Compares images with a list of entities; it is not trained with the captioner.
 
     Attributes:
-        names: of the M entities.
         entity_features: (M, d) unit vectors of the names; zeros until the retriever is fitted or loaded.
     """
 
@@ -62,8 +61,6 @@ class Retriever(nn.Module, ABC):
         """Cosine similarity of one date's images to every entity, (B, M) float32.
 
         Args:
-            pair: the images.
-            date: ``before`` or ``after``.
             weights: (B, h, w) in 0..1 on the pair's grid, weight of each position. All 0 counts as all 1.
 
         Raises:
@@ -166,7 +163,6 @@ class ClipRetriever(Retriever):
         """Make a retriever without entity features, which :meth:`of` computes.
 
         Args:
-            names, width: of the entities and their features.
             architecture: of open_clip (``ViT-L-14``).
             source: a tag of the architecture (``openai``) or a local checkpoint file. A file does not record
                 its activation: OpenAI's own weights need the architecture's ``-quickgelu`` form.
@@ -222,11 +218,7 @@ _load_towers = partial(load_clip, instead="set model.options.retriever to 'offli
 
 
 def parse_retriever(kind: str) -> tuple[str, str] | None:
-    """Read the retriever of a config: None for ``offline``, else (architecture, tag or file).
-
-    Raises:
-        ConfigInvalid: another form.
-    """
+    """Read the retriever of a config: None for ``offline``, else (architecture, tag or file)."""
     if kind == OFFLINE:
         return None
     head, _, rest = kind.partition(":")
@@ -239,11 +231,7 @@ def parse_retriever(kind: str) -> tuple[str, str] | None:
 
 
 def empty_retriever(kind: str, *, names: Sequence[str], width: int, channels: int) -> Retriever:
-    """Make the retriever of a config with buffers of the right sizes, to be filled from a saved model.
-
-    Raises:
-        ConfigInvalid: ``kind`` is not one of :func:`parse_retriever`.
-    """
+    """Make the retriever of a config with buffers of the right sizes, to be filled from a saved model."""
     if clip := parse_retriever(kind):
         return ClipRetriever(names=names, width=width, architecture=clip[0], source=clip[1])
     return OfflineRetriever(names=names, width=width, channels=channels)

@@ -156,9 +156,6 @@ class _ChannelNorm(nn.LayerNorm):
 def load_segmenter(kind: str) -> SamSegmenter:
     """Load the segmenter of a config.
 
-    Args:
-        kind: ``sam:FOLDER`` or ``mobile_sam:FILE``.
-
     Raises:
         ConfigInvalid: another form.
         ExtraNotInstalled: transformers or timm is not installed.

@@ -27,7 +27,6 @@ def supported_order(sentences: Sequence[str], log_probabilities: Sequence[float]
     """Return the indices of sentences by decreasing value; equal ones stay in order.
 
     Args:
-        sentences: results of the search.
         log_probabilities: mean log-probability per word of each.
     """
     objects = [_objects(one) for one in sentences]

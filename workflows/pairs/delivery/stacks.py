@@ -57,12 +57,7 @@ def _stack(members: Sequence[Scene]) -> Stack | None:
 
 
 def write_stack(stack: Stack) -> None:
-    """Write the VRT of a stack.
-
-    Raises:
-        OutputNotWritable: it cannot be written.
-        TilingError: a band cannot be read any more.
-    """
+    """Write the VRT of a stack."""
     from tiling import describe, stack_vrt
 
     text = stack_vrt({part: describe(scene.location) for part, scene in stack.bands.items()})

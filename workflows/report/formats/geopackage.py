@@ -59,9 +59,6 @@ def write_geopackage(path: Path, layers: Sequence[Layer], *, crs: str, record: A
 
     SQLite needs locks. Where the file system of ``path`` has none, as some network shares, the file is made
     in a temporary folder of this machine and copied.
-
-    Raises:
-        OSError: it cannot be written.
     """
     if _has_locks(path):
         _write(path, layers, crs, record)

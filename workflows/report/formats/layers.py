@@ -57,7 +57,6 @@ def open_layer(path: Path, most: int) -> Iterator[Geopackage | Parquet]:
     """Open the layer of changes in a file of :data:`LAYER_FORMATS`.
 
     Args:
-        path: the file.
         most: bytes that may be read from it, after unpacking.
 
     Raises:

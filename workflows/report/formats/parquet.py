@@ -148,11 +148,7 @@ class ChangeTable:
 
 
 def read_record(path: Path) -> bytes | None:
-    """Return the text of the run record in a file; None without one.
-
-    Raises:
-        OSError, ValueError: it is no Parquet.
-    """
+    """Return the text of the run record in a file; None without one."""
     with _plain_errors():
         metadata: dict[bytes, bytes] = pq.read_metadata(path).metadata or {}
     return metadata.get(b"rscc")

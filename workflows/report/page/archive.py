@@ -21,11 +21,6 @@ def write_archive_page(overview: Mapping[str, Any], path: str | Path, overwrite:
 
     Args:
         overview: what :func:`workflows.archive.overview.archive_overview` made for this path.
-        path: where the page goes.
-        overwrite: an existing page may be replaced.
-
-    Raises:
-        WorkflowError: see :func:`workflows.report.page.template.check_page_name`; nothing is left behind.
     """
     path = check_page_name(path, overwrite)
     # The scripts that all pages share read the members of the map at the top level.

@@ -27,10 +27,6 @@ _LINE = (255, 210, 63)
 def chips_of(report: Pictured, changes: Collection[Change] | None = None) -> Chips:
     """Return JPEGs of both dates of the largest changes, by their ids; at full detail with the outline.
 
-    Args:
-        report: with its scenes.
-        changes: those to picture; None: all.
-
     Raises:
         TilingError: a scene cannot be read, or a change does not lie on the ground that both show.
         ReportInvalid: the report is damaged where it says how the scenes were read.

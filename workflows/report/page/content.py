@@ -34,11 +34,9 @@ def page_content(
     """Return everything that a page shows but the pictures.
 
     Args:
-        report: the changes and the run record.
         outlines: of the changes, in pixels of the working grid.
         not_judged: the ground that was not judged, likewise.
         window: the pixels of the grid that are shown; the page counts from its corner.
-        gsd: metres per pixel.
     """
     record, changes = report.run, report.changes
     names, dates = of_scenes(record, "path"), of_scenes(record, "date")

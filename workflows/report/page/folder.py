@@ -39,13 +39,10 @@ def check_page_folder(folder: str | Path, overwrite: bool = False, others: Itera
     """Make sure that a page can be written as a folder, leaving nothing there.
 
     Args:
-        folder: where it goes.
-        overwrite: an existing folder of a page may be replaced.
         others: files that are read or written in the same run; none may lie in the folder.
 
     Raises:
         OutputExists: the name is taken by something else than such a folder, or ``overwrite`` is False.
-        OutputFolderMissing, OutputNotWritable: see :func:`workflows.files.check_folder`.
     """
     folder = Path(os.path.abspath(folder))
     for other in others:

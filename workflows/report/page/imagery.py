@@ -80,11 +80,8 @@ def imagery_of(
     """Make the pictures of a page.
 
     Args:
-        pair: the scenes.
-        window: the working pixels to show.
         outlines: of the changes, in working pixels.
         most: bytes that all pictures may take as text.
-        progress: called with the stage ``page``.
     """
     dates, reduced = read_whole(pair, window, progress)
     whole = picture_of(window, dates, reduced)

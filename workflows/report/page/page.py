@@ -44,7 +44,6 @@ def check_page(
 
     Raises:
         OptionInvalid: its size is too small.
-        WorkflowError: see :func:`workflows.report.page.template.check_page_name`.
     """
     if size < LEAST_SIZE:
         raise OptionInvalid(

@@ -72,7 +72,6 @@ def check_page_name(path: str | Path, overwrite: bool = False, inputs: Iterable[
 
     Raises:
         FormatUnsupported: another suffix than .html.
-        OutputFolderMissing, OutputExists, OutputNotWritable: see :func:`workflows.files.check_free`.
     """
     path = Path(path)
     if path.suffix.lower() != SUFFIX:

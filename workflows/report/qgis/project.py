@@ -59,11 +59,9 @@ def write_project(
     """Write a QGIS project of a report.
 
     Args:
-        report: its file.
         target: ``.qgz`` or ``.qgs``; None: the name of the report with ``.qgz``.
         scenes: before and after; None: where the report says, or beside it.
         servers: which may be asked for the scenes.
-        overwrite: an existing project may be replaced.
 
     Raises:
         ReportInvalid, SceneNotFound: the report or its scenes cannot be read.

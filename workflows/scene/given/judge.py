@@ -49,9 +49,6 @@ def given_changes(
 
     Args:
         own: the regions that :func:`workflows.scene.outline.outline` makes of the same maps.
-
-    Raises:
-        TilingError: the maps cannot be read.
     """
     threshold = maps.about["settings"]["threshold"] if options.threshold is None else options.threshold
     judged = [

@@ -49,11 +49,7 @@ def read_changes(source: Any, access: Access | None = None, name: str = "changes
 
 
 def with_changes(options: SceneOptions) -> SceneOptions:
-    """Return options with the given changes read, so that a wrong layer is refused before other work.
-
-    Raises:
-        GivenInvalid, TilingError: as :func:`read_changes`.
-    """
+    """Return options with the given changes read, so that a wrong layer is refused before other work."""
     if options.changes is None:
         return options
     return replace(options, changes=read_changes(options.changes, options.access))

@@ -19,8 +19,6 @@ class Rate:
     """The speed of a model.
 
     Attributes:
-        tile: seconds for a tile.
-        caption: seconds for the words of a change.
         words: what the numbers are from, for people.
     """
 

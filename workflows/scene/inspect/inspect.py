@@ -44,13 +44,10 @@ class Inspection:
 
     Attributes:
         before, after: format, size, bands, type, masks, reference system, placement, date of each scene.
-        model, tiling: as in the run record.
         overlap: the ground that both show: shares of each scene, area, map extent, share with data.
         resampling: how each scene comes onto the grid.
         pair: ``bands``, ``stretch``, ``normalization``, ``registration``, ``focus`` as in the run record.
         expected: memory and time that the run takes.
-        preconditions: see :class:`tiling.preconditions.Precondition`.
-        warnings: those that the run would give.
         refusals: why there would be no run; the run's own error first.
     """
 
@@ -86,12 +83,7 @@ def inspect_pair(
     card: ModelCard,
     options: SceneOptions | None = None,
 ) -> Inspection:
-    """Check two scenes as ``rscc caption`` would; refusals are part of the result.
-
-    Args:
-        before, after, options: as for :func:`workflows.caption_scene`.
-        card: of the model; its weights are not needed.
-    """
+    """Check two scenes as ``rscc caption`` would; refusals are part of the result."""
     options = options or SceneOptions()
     refusals: list[Refusal] = []
 

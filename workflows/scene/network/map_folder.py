@@ -115,11 +115,7 @@ def surveying(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def writing_row(maps: ChangeMaps, start: int, stop: int, counts: Mapping[str, int]) -> Iterator[RowWriter]:
-    """Yield what writes the rows from ``start`` to ``stop``; they are finished when the block succeeds.
-
-    Raises:
-        MapsNotWritable, MapsUnusable: the system refuses.
-    """
+    """Yield what writes the rows from ``start`` to ``stop``; they are finished when the block succeeds."""
     with ExitStack() as stack:
         writer = RowWriter(maps, stack)
         yield writer
@@ -180,11 +176,7 @@ class RowWriter:
 
 
 def compress_maps(maps: ChangeMaps) -> None:
-    """Make complete rasters small and quick to draw: Cloud Optimized GeoTIFFs with overviews.
-
-    Raises:
-        MapsNotWritable: the system refuses.
-    """
+    """Make complete rasters small and quick to draw: Cloud Optimized GeoTIFFs with overviews."""
     maps.close()
     for name in _rasters_of(maps):
         with open_raster(maps.folder / name) as file:

@@ -63,7 +63,6 @@ class Network:
     """The models of a run and the size of their batches.
 
     Args:
-        pair: the scenes, named in errors.
         memory: how many tiles or crops go through the model at once.
 
     Raises:

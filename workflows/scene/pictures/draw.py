@@ -30,7 +30,6 @@ def check_picture(path: str | Path, overwrite: bool = False, inputs: Iterable[st
 
     Raises:
         FormatUnsupported: another suffix than .png and .webp.
-        OutputFolderMissing, OutputExists, OutputNotWritable: see :func:`workflows.files.check_output`.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -42,11 +41,7 @@ def check_picture(path: str | Path, overwrite: bool = False, inputs: Iterable[st
 
 
 def write_picture(explained: ExplainedPair, path: str | Path, overwrite: bool = False) -> None:
-    """Draw an explanation and write it in the format of the suffix; a PNG has a palette of 128 colours.
-
-    Raises:
-        WorkflowError: as :func:`check_picture`; nothing is left behind then.
-    """
+    """Draw an explanation and write it in the format of the suffix; a PNG has a palette of 128 colours."""
     path = check_picture(path, overwrite)
     picture, content = draw(explained), io.BytesIO()
     if path.suffix.lower() == ".png":
@@ -72,8 +67,6 @@ def heat_over(ground: np.ndarray, values: np.ndarray, span: tuple[float, float],
     """Draw a map over a dark gray copy of a picture.
 
     Args:
-        ground: (3, H, W) uint8.
-        values: (h, w).
         span: the value that leaves the picture as it is, and the one that gets the brightest colour.
         side: of the result in pixels.
     """

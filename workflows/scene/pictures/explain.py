@@ -131,11 +131,7 @@ def explain_pair(
 
 
 def read_pair(before: str | Path, after: str | Path, options: ExplainOptions) -> tuple[Scene, Scene]:
-    """Return the headers of two scenes, or the names of two pictures.
-
-    Raises:
-        TilingError: a file cannot be read.
-    """
+    """Return the headers of two scenes, or the names of two pictures."""
     for path in (before, after):
         with open_scene(path, options.access) as file:
             # A picture has no georeferencing.

@@ -42,9 +42,6 @@ def describe_by_facts(
     """Return the caption of every change, with the facts that it states.
 
     Progress is reported as the stage ``captions``.
-
-    Args:
-        ground: what was asked for, in WGS84, in which a change lies north, south and so on.
     """
     from rscc.facts.grounded_captions import map_caption
 
