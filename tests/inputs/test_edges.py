@@ -63,9 +63,7 @@ LIES = {
 
 # Each mark in two positions, other ones for the next mark.
 COMBINATIONS = [
-    (marks, list(LIES)[(number + step) % len(LIES)])
-    for number, marks in enumerate(MARKS)
-    for step in (0, 5)
+    (marks, list(LIES)[(number + step) % len(LIES)]) for number, marks in enumerate(MARKS) for step in (0, 5)
 ]
 
 
