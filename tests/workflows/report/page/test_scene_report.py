@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyogrio
 import pytest
 from captioners import BrightnessCaptioner
 from pages import PageTexts
@@ -17,7 +16,6 @@ from tiling import SceneNotFound
 from workflows import SceneOptions, caption, caption_scene
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
 from workflows.files import SUPPORTED_SUFFIXES
-from workflows.report.formats.layers import CHIP_FIELDS
 
 TWO = [(20, 20, 30, 30, 240), (100, 150, 30, 40, 10)]
 
@@ -68,14 +66,6 @@ def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
     ]
     with pytest.raises(FormatUnsupported, match=r"r\.dxf"):
         report.save(tmp_path / "r.dxf")
-
-
-def test_a_geopackage_has_the_pictures_that_the_command_writes(rscc_command, report, pair, tmp_path):
-    ours, theirs = report.save(tmp_path / "r.gpkg"), tmp_path / "command.gpkg"
-    assert rscc_command("caption", pair.before, pair.after, "--output", theirs)[0] == 0
-    tables = [pyogrio.read_dataframe(path, layer="changes") for path in (ours, theirs)]
-    for name in CHIP_FIELDS:
-        assert list(tables[0][name]) == list(tables[1][name]) and all(tables[0][name])
 
 
 def test_its_page_is_that_of_the_command(rscc_command, report, pair, tmp_path):
