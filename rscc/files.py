@@ -127,9 +127,11 @@ def clear_dead(parent: Path) -> None:
             is_new = entry.name.startswith(_NEW) and time.time() - folder.lstat().st_mtime < _UNLOCKED
             if not is_ours or is_new or (lock := _lock(folder / _LOCK)) is None:
                 continue
-            for old in folder.glob(f"*{_OLD}/*"):
-                if not os.path.lexists(parent / old.name):
-                    old.replace(parent / old.name)
+            for kept in folder.glob(f"*{_OLD}"):
+                # A link leads to what is not ours.
+                for old in [] if kept.is_symlink() else list(kept.iterdir()):
+                    if not os.path.lexists(parent / old.name):
+                        old.replace(parent / old.name)
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 

@@ -1,4 +1,4 @@
-"""Whenever `rscc caption` is killed: the old report or the new one, and the same command again ends it."""
+"""Whenever `rscc caption` or `rscc review` is killed: the old report or the new one, and no mark is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 from archive_commands import commands, kill, wait_until
+from archive_rows import change, report
 from scene_pairs import make_pair
+
+from workflows.report.reading import open_report
+from workflows.report.record import run_id
 
 CHANGES = [(30, 40, 25, 30, 220), (200, 100, 30, 40, 10), (330, 300, 30, 30, 200)]
 HEIGHT = 400
@@ -79,3 +83,48 @@ def test_caption_killed_at_any_moment(tmp_path, monkeypatch, kill_cycles):
     assert {path: path.read_bytes() for path in inputs} == inputs
     assert len(moments) >= min(6, kill_cycles - 2), f"moments are to differ: {moments}"
     assert landed >= kill_cycles // 2, "commands are to be killed at work"
+
+
+def test_reviews_killed_at_any_moment_lose_no_mark(tmp_path, kill_cycles):
+    """Two reviews of one report at a time, one of which is killed."""
+    inputs = {role: {"path": f"{role}.tif"} for role in ("before", "after")}
+    many = report(*(change(number) for number in range(1, 2 * kill_cycles + 3)), inputs=inputs)
+    path = many.write(tmp_path / "changes.geojson")
+    seed, given, landed = random.Random(5), set(), 0
+
+    def marks(number: int) -> Path:
+        file = tmp_path / f"marks_{number}.json"
+        mark = {
+            "id": number,
+            "verdict": "confirmed",
+            "time": "2026-01-02T03:04:05.678Z",
+            "note": "x" * 20_000,
+        }
+        file.write_text(json.dumps({"report": run_id(many.run), "marks": [mark]}))
+        given.add(number)
+        return file
+
+    def marked() -> set[int]:
+        return {one.id for one in open_report(path).changes if one.review_status == "confirmed"}
+
+    with commands(tmp_path) as shell:
+        for number in (1, 2):  # what commands come from is started with the first
+            begin = time.monotonic()
+            assert shell.run("review", path, marks(number)) == 0, shell.said()
+            usual = time.monotonic() - begin
+        for number in range(3, 2 * kill_cycles + 3, 2):
+            before = set(given)
+            other, killed = (shell.begin("review", path, marks(one)) for one in (number, number + 1))
+            time.sleep(seed.uniform(0, usual))
+            kill(killed)
+            landed += killed.exitcode == -signal.SIGKILL
+            assert marked() >= before, "at any moment"
+            assert shell.ended(other) == 0, shell.said()
+            assert marked() >= before | {number}
+            begin = time.monotonic()
+            assert shell.run("review", path, marks(number + 1)) == 0, shell.said()
+            usual = time.monotonic() - begin
+            assert marked() == given
+    assert landed >= kill_cycles // 2, "commands are to be killed at work"
+    left = {one.name for one in tmp_path.iterdir()} - {f"marks_{number}.json" for number in given}
+    assert left == {"changes.geojson", "changes.qml", "log.txt"}

@@ -90,6 +90,9 @@ def test_folders_of_people_with_names_of_temporary_ones_stay(tmp_path):
     (outside / "mine").write_text("mine")
     (tmp_path / ".rscc-link").symlink_to(outside)
     (tmp_path / ".rscc-mine" / ".rscc-lock").symlink_to(outside / "mine")
+    (tmp_path / ".rscc-dead").mkdir()
+    (tmp_path / ".rscc-dead" / ".rscc-lock").touch()
+    (tmp_path / ".rscc-dead" / "0.old").symlink_to(outside)
     with atomic_write(tmp_path / "a") as (draft,):
         draft.write_text("new")
     assert [*contents(tmp_path).values()].count("mine") == 6

@@ -138,10 +138,14 @@ class Claim:
     def recover(self) -> None:
         """Finish or undo what killed runs left in the work folders of free claims; maps stay."""
         with writing(self.folder.work):
-            for work in self.folder.work.iterdir() if self.folder.work.is_dir() else ():
-                if work.is_symlink():
-                    work.unlink()
-                elif work == self.work:
+            # No link is followed, at whatever depth: what it leads to is not ours.
+            maps = self.folder.work / "maps"
+            for link in (one for one in (*_entries(self.folder.work), *_entries(maps)) if one.is_symlink()):
+                link.unlink()
+            for work in _entries(self.folder.work):
+                if not work.is_dir():
+                    continue
+                if work == self.work:
                     self._recover(work)
                 elif CLAIM.fullmatch(f"{work.name}.lock"):
                     with suppress(ArchiveBusy), locked(self.folder.claims / f"{work.name}.lock", "", 0):
@@ -149,11 +153,12 @@ class Claim:
         self.tidy()
 
     def _recover(self, work: Path) -> None:
-        for old in (work / "old").iterdir() if (work / "old").is_dir() else ():
-            final, new = self.folder.pair_folder(old.name), work / "new" / old.name
-            if not final.exists():
+        complete = {new.name: new for new in _entries(work / "new") if _is_folder(new)}
+        for old in _entries(work / "old"):
+            final = self.folder.pair_folder(old.name)
+            if _is_folder(old) and not os.path.lexists(final):
                 # The old folder was put aside when the new one was complete.
-                _move(new if new.exists() else old, final)
+                _move(complete.get(old.name, old), final)
             _drop_old(old, final)
         _remove(work)
 
@@ -177,12 +182,21 @@ def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def _drop_old(old: Path, new: Path) -> None:
     """Remove the replaced folder of a pair; what people put into it moves to the new one."""
-    for path in sorted(old.iterdir()) if old.exists() and not old.is_symlink() else ():
+    for path in sorted(_entries(old)) if _is_folder(new) else ():
         is_stale = path.name in (PAGE, THUMBNAILS) and not _is_same(old / REPORT, new / REPORT)
         if path.name not in (REPORT, STYLE, ITEM) and not is_stale and not os.path.lexists(new / path.name):
             path.rename(new / path.name)
             _sync(new)
     _remove(old)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what is in a folder; nothing where it is a link."""
+    return list(folder.iterdir()) if _is_folder(folder) else []
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -199,10 +213,10 @@ def _move(source: Path, target: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists():
+    if _is_folder(folder):
         shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)
 
 
 def _sync(path: Path) -> None:

@@ -72,8 +72,9 @@ class MonitorFolder:
             raise NotAMonitor(
                 f"{self.path}: not empty, and has no {MARK}; give --out a new or an empty folder"
             )
-        if self.places.is_symlink() or (self.places.exists() and not self.places.is_dir()):
-            raise NotAMonitor(f"{self.places}: is no folder; remove it, or give another --out")
+        for folder in (self.places, *self.places.glob("*"), *self.places.glob("*/*")):
+            if folder.is_symlink() or (folder == self.places and folder.exists() and not folder.is_dir()):
+                raise NotAMonitor(f"{folder}: is not a folder of this monitor; remove it")
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         check_folder(self.mark)

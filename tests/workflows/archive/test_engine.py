@@ -20,6 +20,7 @@ from archive_fakes import BIG, load_fake, runs
 from archive_pairs import drive, make_tasks
 from distributed import Client, KilledWorker
 from distributed.client import FutureCancelledError
+from distributed.comm import CommClosedError
 from scene_pairs import make_pair
 
 from workflows import SceneOptions
@@ -207,7 +208,12 @@ def test_large_pairs_are_shared_by_the_workers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "answer", [FutureCancelledError("key", "scheduler-connection-lost"), CancelledError()]
+    "answer",
+    [
+        FutureCancelledError("key", "scheduler-connection-lost"),
+        CancelledError(),
+        CommClosedError("in <TCP (closed) ConnectionPool.gather>: Stream is closed"),
+    ],
 )
 def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, answer):
     """No pair has failed then, even while the client has not noticed."""

@@ -140,7 +140,11 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path, name):
     assert files(elsewhere) == before
 
 
-@pytest.mark.parametrize("place", ["pairs/a", "work/1-of-1", "work/2-of-3", "work/1-of-1/old/a"])
+@pytest.mark.parametrize(
+    "place",
+    ["pairs/a", "work/1-of-1", "work/2-of-3", "work/maps", "work/maps/a", "work/1-of-1/old/a"]
+    + ["work/1-of-1/old", "work/1-of-1/new", "work/2-of-3/old"],
+)
 def test_a_link_inside_an_archive_is_replaced_and_not_followed(tmp_path, place):
     claim = made(tmp_path / "archive")
     elsewhere = tmp_path / "elsewhere"
@@ -150,7 +154,9 @@ def test_a_link_inside_an_archive_is_replaced_and_not_followed(tmp_path, place):
         (elsewhere / inner / "changes.geojson").write_text("mine")
     link = claim.folder.path / place
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(elsewhere)
+    if link.name == "new":
+        (link.parent / "old" / "a").mkdir(parents=True)
+    link.symlink_to(elsewhere / "new" if link.name in ("old", "new") else elsewhere)
     before = files(elsewhere)
     claim.recover()
     claim.install("a", NEW)

@@ -159,6 +159,19 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.parametrize("place", ["places/town", "places/town/maps", "places/town/pictures"])
+def test_a_link_in_a_monitor_is_not_followed(tmp_path, place):
+    MonitorFolder(tmp_path / "out").create()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "step-1.json").write_text("mine")
+    link = tmp_path / "out" / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "mine")
+    with pytest.raises(NotAMonitor, match=link.name):
+        MonitorFolder(tmp_path / "out").create()
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["step-1.json"]
+
+
 def test_scenes_without_dates_are_refused(tmp_path):
     write_painted(tmp_path / "before.tif")
     with pytest.raises(NoScenes, match=r"before\.tif"):

@@ -275,8 +275,12 @@ def test_a_folder_of_something_else_is_left_alone(pair, tmp_path):
     (tmp_path / "photos" / "cat.jpg").write_bytes(b"cat")
     (tmp_path / "like").mkdir()
     (tmp_path / "like" / "maps.json").write_text("{}")
+    for name in ("link", "pipe"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link" / "probability.tif").symlink_to(tmp_path / "photos" / "cat.jpg")
+    os.mkfifo(tmp_path / "pipe" / ".evidence.tif")
     before = sorted(tmp_path.rglob("*"))
-    for name in ("file", "photos", "like"):
+    for name in ("file", "photos", "like", "link", "pipe"):
         for place in ("keep_maps", "resume"):
             with pytest.raises(MapsUnusable) as caught:
                 captioned(pair, **{place: tmp_path / name})

@@ -218,8 +218,9 @@ class Engine:
             unable = WorkersUnable(answer.line)
             unable.exit_code = answer.exit_code
             raise unable
-        # Nobody else cancels tasks: the scheduler is gone, which the client may not have noticed yet.
-        if isinstance(answer, asyncio.CancelledError | CancelledError):
+        # Nobody else cancels tasks, and a task's own errors come as outcomes: the scheduler is gone, which the
+        # client may not have noticed yet.
+        if isinstance(answer, asyncio.CancelledError | CancelledError | OSError):
             raise self._lost()
         if isinstance(answer, KilledWorker):
             return self._crashed(task, answer)

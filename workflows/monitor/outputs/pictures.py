@@ -14,7 +14,7 @@ from PIL import Image
 from rasterio.crs import CRS as RasterCRS
 from shapely.geometry import MultiPolygon, Polygon
 
-from rscc.files import atomic_write
+from rscc.files import atomic_write, read_file
 from tiling import (
     Frame,
     Grid,
@@ -39,6 +39,7 @@ LOW, HIGH = 2, 98
 """Percentiles of pixel values shown as black and white, where they are not bytes."""
 # Smallest side to which a picture is reduced for a budget of bytes.
 _LEAST_SIDE = 32
+_MOST_BYTES = 2**24
 
 
 def frame_of(place: Place) -> Frame:
@@ -85,15 +86,24 @@ def read_pictures(folder: Path, scenes: Sequence[KnownScene], most: int) -> Iter
     each = most // max(1, len(scenes))
     for scene in scenes:
         path = folder / "pictures" / f"{scene.key}.webp"
-        content = path.read_bytes() if path.is_file() and not path.is_symlink() else None
-        while content is not None and len(content) > each:
-            with Image.open(io.BytesIO(content)) as image:
-                scale = max(0.5, math.sqrt(0.8 * each / len(content)))
-                size = [max(1, round(side * scale)) for side in image.size]
-                if max(size) < _LEAST_SIDE:
-                    break
-                content = _encoded(image.resize((size[0], size[1]), Image.Resampling.BOX))
+        content = None
+        # A picture that is missing, or that is not ours.
+        with suppress(OSError, ValueError, Image.DecompressionBombError):
+            content = _reduced(read_file(path, _MOST_BYTES), each)
         yield content
+
+
+def _reduced(content: bytes, most: int) -> bytes:
+    """Return a picture made smaller until it takes at most so many bytes, or is very small."""
+    while len(content) > most:
+        # With others of Pillow's formats it would start programs.
+        with Image.open(io.BytesIO(content), formats=["WEBP"]) as image:
+            scale = max(0.5, math.sqrt(0.8 * most / len(content)))
+            size = [max(1, round(side * scale)) for side in image.size]
+            if max(size) < _LEAST_SIDE:
+                break
+            content = _encoded(image.resize((size[0], size[1]), Image.Resampling.BOX))
+    return content
 
 
 def _picture(scene: KnownScene, place: Place, frame: Frame, options: MonitorOptions) -> Image.Image:

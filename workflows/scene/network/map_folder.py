@@ -19,7 +19,7 @@ from affine import Affine
 from filelock import FileLock, Timeout
 
 from rscc.files import DRAFTS, atomic_write, clear_dead, has_no_locks
-from tiling import Band, Frame, TilingError, Window
+from tiling import Band, Frame, TilingError, Window, is_special_file
 from tiling.grid import Axis
 from tiling.map_raster import RasterWriter, compress_raster, create_raster, open_raster
 from workflows.errors import MapsBusy, MapsUnusable
@@ -296,10 +296,17 @@ def _write_about(maps: ChangeMaps) -> None:
 
 
 def _check_free(folder: Path) -> None:
-    names = [path.name for path in folder.iterdir()]
-    others = [name for name in names if name not in _OURS and not name.startswith(DRAFTS)]
-    if others or (not (folder / ABOUT).exists() and (folder / PROBABILITY).exists()):
+    if any(not _is_ours(path) for path in folder.iterdir()) or (
+        not (folder / ABOUT).exists() and (folder / PROBABILITY).exists()
+    ):
         raise MapsUnusable(f"{folder}: it holds other files; give a new folder for the maps")
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file may be one of ours: what a link leads to is not, and a pipe would block."""
+    if path.is_symlink() or is_special_file(path):
+        return False
+    return path.name in _OURS or path.name.startswith(DRAFTS)
 
 
 def _unusable(folder: Path, error: OSError) -> MapsUnusable:
