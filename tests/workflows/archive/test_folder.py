@@ -142,15 +142,17 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path, name):
 
 @pytest.mark.parametrize(
     "place",
-    ["pairs/a", "work/1-of-1", "work/2-of-3", "work/maps", "work/maps/a", "work/1-of-1/old/a"]
-    + ["work/1-of-1/old", "work/1-of-1/new", "work/2-of-3/old"],
+    [
+        *("pairs/a", "work/1-of-1", "work/2-of-3", "work/maps", "work/maps/a"),
+        *("work/1-of-1/old/a", "work/1-of-1/old", "work/1-of-1/new", "work/2-of-3/old"),
+    ],
 )
 def test_a_link_inside_an_archive_is_replaced_and_not_followed(tmp_path, place):
     claim = made(tmp_path / "archive")
     elsewhere = tmp_path / "elsewhere"
     for inner in ("old/a", "new/a"):
         (elsewhere / inner).mkdir(parents=True)
-    for inner in ("", "old/a"):
+    for inner in ("", "old/a", "new/a"):
         (elsewhere / inner / "changes.geojson").write_text("mine")
     link = claim.folder.path / place
     link.parent.mkdir(parents=True, exist_ok=True)

@@ -218,7 +218,7 @@ class Engine:
             unable = WorkersUnable(answer.line)
             unable.exit_code = answer.exit_code
             raise unable
-        # Nobody else cancels tasks, and a task's own errors come as outcomes: the scheduler is gone, which the
+        # Nobody else cancels tasks, and their own errors come as outcomes: the scheduler is gone, which the
         # client may not have noticed yet.
         if isinstance(answer, asyncio.CancelledError | CancelledError | OSError):
             raise self._lost()
