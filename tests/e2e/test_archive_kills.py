@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
     reference = tmp_path / "reference"
     assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
     undisturbed = contents(reference)
-    states = Counter()
+    states, landed = Counter(), 0
     for number in range(kill_cycles):
         out = tmp_path / f"out{number}"
         (made.scenes / RUNS).write_text("")
@@ -70,6 +71,7 @@ def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
         time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.1))
         workers = workers_of(process)
         kill(process)
+        landed += process.exitcode == -signal.SIGKILL
         wait_until(lambda: not any(map(alive, workers)), "the end of the workers")  # noqa: B023
         done, before = recorded(out, "done"), times_run(made)
         states[len(done)] += 1
@@ -81,6 +83,7 @@ def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
         assert_run_once(done, before, times_run(made))
         assert max(times_run(made).values()) <= 2
     assert len(states) >= min(6, kill_cycles - 2), f"moments are to differ: {states}"
+    print(f"{kill_cycles} kills of rscc batch, {landed} of them at work; pairs done then: {states}")
 
 
 def test_workers_killed_at_any_moment(tmp_path, shell, kill_cycles):
@@ -104,7 +107,9 @@ def test_workers_killed_at_any_moment(tmp_path, shell, kill_cycles):
     process.join(300)
     assert process.exitcode == SOME_FAILED, shell.said()
     assert contents(out) == contents(reference)
-    assert sum(count - 1 for count in times_run(made).values()) >= max(1, kill_cycles // 5), "killed at work"
+    repeated = sum(count - 1 for count in times_run(made).values())
+    assert repeated >= max(1, kill_cycles // 5), "killed at work"
+    print(f"{kill_cycles} kills of workers of rscc batch, {repeated} pairs repeated")
     assert shell.run("batch", made.table, "--out", out, "--workers", 2, "--retries", 9) == SOME_FAILED
     assert contents(out) == contents(reference)
 
@@ -138,3 +143,4 @@ def test_the_scheduler_killed_at_any_moment(tmp_path, shell, kill_cycles):
         assert contents(out) == undisturbed, f"killed after {pairs} pairs"
         assert_run_once(done, before, times_run(made))
     assert codes[1] >= kill_cycles / 2, f"the scheduler is to be killed at work: {codes}"
+    print(f"{kill_cycles} kills of the scheduler of rscc batch, {codes[1]} of them at work")

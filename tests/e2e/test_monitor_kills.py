@@ -79,4 +79,5 @@ def test_kills_at_random_moments_change_no_table(tmp_path, kill_cycles):
     assert hits >= kill_cycles / 2
     left = [path.name for path in (killed / "out").rglob(".*") if path.is_file()]
     assert left == []
+    print(f"{kill_cycles} kills of rscc monitor, {hits} of them at work")
     shutil.rmtree(killed)
