@@ -120,12 +120,13 @@ def test_evidence_is_that_of_the_tile_in_whose_core_a_position_lies(pair):
 
 @pytest.mark.slow
 def test_a_stopped_run_continues_with_the_finished_rows(pair, tmp_path):
-    for overlap in (None, 31):
+    # Two batches run side by side: either of them may be stopped.
+    for overlap, stops in ((None, (1, 17, -1)), (31, (17,))):
         asked = {"overlap": overlap, "batch_size": 4, "group_distance": 0}
         calm = captioned(pair, Counting(), **asked)
         total = calm.run["tiling"]["tiles"]
         assert len(calm.changes) == len(SPOTS)
-        for tiles in (1, 17, total - 1):  # two batches run side by side: either of them may be stopped
+        for tiles in (stop % total for stop in stops):
             folder, model = tmp_path / f"{overlap}_{tiles}", Counting()
             stopped_after(pair, folder, tiles, **asked)
             report = captioned(pair, model, resume=folder, **asked)
@@ -225,7 +226,7 @@ def test_no_damage_is_taken_for_maps(pair, folder):
     chance = random.Random(4)
     for name in ("probability.tif", "evidence.tif", "maps.json"):
         sound = (folder / name).read_bytes()
-        for _ in range(40):
+        for _ in range(12):
             damaged = bytearray(sound)
             place = chance.randrange(len(sound))
             damaged[place] ^= chance.randrange(1, 256)
