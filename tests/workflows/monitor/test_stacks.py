@@ -111,6 +111,7 @@ def test_a_scene_is_compared_with_those_near_it_only_and_nothing_is_repeated(tmp
     assert captioner.surveyed == before + (REACH + 2) * pair
 
 
+@pytest.mark.slow
 def test_ground_that_a_date_does_not_show_is_hidden_and_footprints_may_differ(tmp_path, stack):
     scenes, expected = list(stack[0]), next(event for event in stack[1] if states(event) == "aaassss")
     image = image_of(4)
