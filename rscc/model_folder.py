@@ -187,7 +187,7 @@ def add_detector(model: str | Path, detector: str | Path, path: Path) -> ModelFo
         OutputExists: the folder exists.
         ModelNotFound, ModelFolderInvalid, DetectorInvalid, ExtraNotInstalled: one of both cannot be opened.
     """
-    from rscc.models.torchgeo_trunks import PREFIX
+    from rscc.models.torchgeo_detector import PREFIX
 
     source = open_model_folder(find_model(model), check_hashes=True)
     card_with_detector(source.card, detector)

@@ -1,11 +1,13 @@
-"""A limit on the memory that reading a stranger's file may take, whatever its format makes of its bytes."""
+"""Limits on memory and time for what comes from a stranger or cannot be interrupted."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 MOST_BYTES = 4 * 2**30
 """Memory that may be taken beyond what the process has."""
@@ -36,3 +38,24 @@ def bounded_memory(most: int = MOST_BYTES) -> Iterator[None]:
             yield
         finally:
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+T = TypeVar("T")
+
+
+def within(seconds: float, work: Callable[[], T]) -> T:
+    """Return what ``work`` returns; after the time its thread is left to itself.
+
+    Raises:
+        TimeoutError: it takes longer than ``seconds``.
+    """
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(seconds)

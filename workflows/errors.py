@@ -1,10 +1,14 @@
 """Errors of jobs, each named after the fact that it states.
 
-``exit_code`` is that of the command: 2 if an option or an input is wrong, 1 if the run failed.
+``exit_code`` is that of the command: 2 if an option or an input is wrong, 1 if the run failed. Errors of
+Python calls name keywords, where those of commands name options of the command line.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 
 class WorkflowError(Exception):
@@ -180,3 +184,41 @@ class ReportsDamaged(RunFailed):
         others = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
         super().__init__(f"{first}{others}: the report {what}; {remedy}")
         self.pairs = list(pairs)
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+# An option, perhaps after "add", and its value in capitals or of a model.
+_OPTION = re.compile(r"(add )?--(no-)?([a-z][a-z-]*)(?:[ =]([A-Z][A-Z0-9,]*\b|rscc-[a-z]+))?")
+_WITH_VALUE = ("bbox", "model", "scale", "bands", "band_names", "gsd", "memory", "keep_maps", "allow_host")
+
+
+def in_python(text: str) -> str:
+    """Return a message with keywords in the place of options: ``--overwrite`` becomes ``overwrite=True``."""
+
+    def keyword(found: re.Match[str]) -> str:
+        name, value = found[3].replace("-", "_"), found[4]
+        verb = "pass " if found[1] else ""
+        if value is None and name not in _WITH_VALUE:
+            return f"{verb}{name}={found[2] is None}"
+        if value is None:
+            return f"{verb}{name}=..."
+        return f'{verb}{name}="{value}"' if value.startswith("rscc-") else f"{verb}{name}=..."
+
+    return _OPTION.sub(keyword, text)
+
+
+def speaks_python(function: Callable[P, T]) -> Callable[P, T]:
+    """Let the errors of a function name keywords."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            # Known by the attribute, so that no package has to be imported for its errors.
+            if hasattr(error, "exit_code") and error.args and isinstance(error.args[0], str):
+                error.args = (in_python(error.args[0]), *error.args[1:])
+            raise
+
+    return call

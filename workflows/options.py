@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from workflows.areas import area_of, read_area
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
-from workflows.option_fields import Options, Place, between, one_of, option
-from workflows.option_texts import (
+from workflows.option_fields import (
     CLASSES,
+    Options,
+    Place,
+    between,
     numbers,
+    one_of,
+    option,
     read_bands,
     read_classes,
     read_names,

@@ -1,11 +1,19 @@
-"""Escapes control characters of texts from files: they must not steer a terminal or forge a line."""
+"""Escapes control characters of foreign texts: they must not steer a terminal or forge a line."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import logging
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 
 def printable(text: str | Path) -> str:
@@ -34,3 +42,41 @@ def printable_json(value: Any) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: ``1 pair``, ``2,000 pairs``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+class _OneLine(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+@contextmanager
+def printable_library_output() -> Iterator[None]:
+    """Within this block, print a library's log message as one line with control characters escaped.
+
+    GDAL's messages may quote a file. If the quote is not UTF-8, rasterio fails to log it, and Python prints
+    that error with a traceback although the run is fine. Both are dropped; real failures are raised.
+    """
+    handler, unraisable_hook, hook = logging.lastResort, sys.unraisablehook, sys.excepthook
+    formatter = None if handler is None else handler.formatter
+
+    def drop_from_log(unraisable: UnraisableHookArgs) -> None:
+        from_log = str(unraisable.object).startswith(("rasterio._env.", "rasterio._err."))
+        if not (from_log and isinstance(unraisable.exc_value, UnicodeDecodeError)):
+            unraisable_hook(unraisable)
+
+    def drop_untraced(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        # Only compiled code reports an error without its traceback here.
+        if not (kind is UnicodeDecodeError and trace is None):
+            hook(kind, error, trace)
+
+    # Set before threads start: a filter that one thread sets for a block ends for all when the block ends.
+    warnings.filterwarnings("ignore", message="Dataset has no geotransform")
+    sys.unraisablehook, sys.excepthook = drop_from_log, drop_untraced
+    if handler is not None:
+        handler.setFormatter(_OneLine())
+    try:
+        yield
+    finally:
+        sys.unraisablehook, sys.excepthook = unraisable_hook, hook
+        if handler is not None:
+            handler.setFormatter(formatter)

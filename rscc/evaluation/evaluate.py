@@ -17,6 +17,7 @@ import numpy as np
 
 from rscc.data.leaks import LeakCheck, Progress, find_leaks, image_files
 from rscc.data.pairs import PairRecord, truly_changed
+from rscc.devices import keep_freed_memory
 from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.baselines import TEMPLATE_BY_COUNT, baseline_captions, template_caption
 from rscc.evaluation.evaluation_report import EvaluationReport, run_record
@@ -34,7 +35,6 @@ from rscc.evaluation.robustness import measure_robustness
 from rscc.evaluation.score_rows import SUBSETS, EvaluationRow, FactScores
 from rscc.evaluation.scoring import Kinds, kinds_named, kinds_read, score_predictions, subsets
 from rscc.evaluation.stated_facts import FactScorer
-from rscc.freed_memory import keep_freed_memory
 from rscc.model_card import ModelCard
 from rscc.model_folder import sha256_of
 from rscc.text.parsing import load_parser

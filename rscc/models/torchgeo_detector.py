@@ -8,21 +8,21 @@ which TorchGeo has no task for.
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.detector_card import DetectorCard, DetectorSettings
-from rscc.errors import ConfigInvalid, DetectorInvalid, extra, first_line
+from rscc.errors import ConfigInvalid, DetectorInvalid, WeightsNotFound, extra, first_line
 from rscc.files import open_regular, read_file
-from rscc.model_card import ModelCard, with_detector
-from rscc.models.torchgeo_trunks import PREFIX
+from rscc.model_card import DetectorCard, DetectorSettings, ModelCard, with_detector
 from rscc.settings import build
 from rscc.weights import built_for
 
@@ -105,7 +105,7 @@ def load_torchgeo(file: str | Path, card: ModelCard) -> TorchGeoDetector:
     Args:
         file: a Lightning checkpoint, a torch file of tensors or a ``.safetensors`` file, with or without
             ``torchgeo:`` before it. ``<name>.toml`` beside it is read, see
-            :class:`~rscc.detector_card.DetectorSettings`.
+            :class:`~rscc.model_card.DetectorSettings`.
         card: of the model whose trunk and words are used.
 
     Raises:
@@ -294,3 +294,39 @@ def _side(size: Any) -> int:
     """Return the side of the patches of a data module, which has one number or height and width."""
     sides = size if isinstance(size, list | tuple) else (size,)
     return max((side for side in sides if isinstance(side, int)), default=0)
+
+
+PREFIX = "torchgeo:"
+
+
+def torchgeo_trunk(name: str, file: Path | None = None) -> tuple[str, Path]:
+    """Return the name of a trunk for ``model.backbone``, and the file of its weights; nothing is downloaded.
+
+    Args:
+        name: of weights in TorchGeo, such as ``ResNet50_Weights.SENTINEL2_RGB_MOCO``.
+        file: their file; None: in TorchGeo's own cache, the folder of ``torch.hub``.
+
+    Raises:
+        ConfigInvalid: TorchGeo has no such weights, or they see other bands than red, green and blue.
+        WeightsNotFound: the file is not there.
+        ExtraNotInstalled: TorchGeo is not installed.
+    """
+    import torch
+
+    with extra("torchgeo", f"--trunk torchgeo:{name}"):
+        from torchgeo.models import get_weight
+    try:
+        weights = get_weight(name)
+    except (ValueError, KeyError) as error:
+        raise ConfigInvalid(f"--trunk {PREFIX}{name}: TorchGeo has no weights of this name") from error
+    bands, model = weights.meta.get("in_chans"), weights.meta.get("model")
+    if bands != 3:
+        raise ConfigInvalid(f"--trunk {PREFIX}{name}: sees {bands} bands; give weights for RGB")
+    cached = Path(torch.hub.get_dir()) / "checkpoints" / os.path.basename(urlparse(weights.url).path)
+    path = file or cached
+    if not path.is_file():
+        raise WeightsNotFound(
+            f"{path}: no such file; give the weights of {name} with --backbone-weights, or let TorchGeo "
+            "fetch them into its cache once"
+        )
+    return f"timm/{model}", path

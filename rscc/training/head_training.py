@@ -1,13 +1,14 @@
-"""Trains small heads on a frozen trunk: the loop for all of them, and the road head.
+"""Trains small heads on a frozen trunk: the loop for all, the road head, the measure of familiar ground.
 
 Road masks are of single dates, at other places than any captioned pair. A quarter of the images is held out
-to measure how well roads are found; the head that is kept is fitted on all.
+to measure how well roads are found; the head that is kept is fitted on all. The measure of familiar ground is
+fitted on training pairs, see :mod:`rscc.facts.familiarity`.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -18,11 +19,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rscc.config import Config
+from rscc.data.pairs import PairRecord
 from rscc.data.single_dates import road_crops
+from rscc.facts.familiarity import AXES, Familiarity, blocks
 from rscc.facts.road_head import RoadHead
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.change_detector import average_positions
+from rscc.sequences import evenly
 from rscc.training.logistic import area_under_curve
 from rscc.training.training_run import Report
+from rscc.training.validation import image_batches
 
 BATCH, RATE, WEIGHT_DECAY = 32, 3e-3, 0.05
 ROAD_EPOCHS = 15
@@ -129,3 +135,48 @@ def _fit_road_head(views: _RoadViews, members: np.ndarray, seed: int) -> RoadHea
         return F.binary_cross_entropy_with_logits(head(views.maps[part].float()), views.shares[part])
 
     return fit_head(head, members, loss, epochs=ROAD_EPOCHS, seed=seed)
+
+
+PAIRS = 150
+"""Largest number of training pairs, and of pairs of other places."""
+FEWEST_BLOCKS = 4 * AXES
+"""Training blocks that are needed: fewer would span nearly all of their space."""
+
+
+def fit_familiarity(
+    model: ChangeCaptioner, train: Sequence[PairRecord], held_out: Sequence[PairRecord], *, size: int
+) -> Familiarity | None:
+    """Fit the measure for the trunk of a model, on its device; None with too few pairs.
+
+    Args:
+        held_out: pairs of other places of the same kind, which centre and scale the distance.
+        size: side of the pictures that the model sees, in pixels.
+    """
+    fitted, others = (block_features(model, some, size=size) for some in (train, held_out))
+    return familiarity_of(fitted, others) if len(fitted) >= FEWEST_BLOCKS and len(others) > 1 else None
+
+
+def familiarity_of(fitted: Tensor, others: Tensor) -> Familiarity:
+    """Return the measure for features (N, 2C) of training blocks and (M, 2C) of those of other places."""
+    measure = Familiarity(channels=fitted.shape[1] // 2).to(fitted.device)
+    measure.mean.copy_(fitted.mean(0))
+    measure.scale.copy_(fitted.std(0) + 1e-3)
+    _, _, axes = torch.pca_lowrank((fitted - measure.mean) / measure.scale, q=AXES, center=False, niter=8)
+    measure.axes.copy_(axes.T.half())
+    distances = measure.distance(others)
+    measure.centre.copy_(distances.mean())
+    measure.spread.copy_(distances.std() + 1e-3)
+    return measure.eval()
+
+
+@torch.no_grad()
+def block_features(model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int) -> Tensor:
+    """Return the features of the blocks of both dates of some of the pairs, (N, 2C)."""
+    device = next(model.parameters()).device
+    features = [torch.zeros(0, 0, device=device)]
+    for batch in image_batches(evenly(records, PAIRS), size=size):
+        for images in (batch.before, batch.after):
+            assert images is not None
+            maps = average_positions(model.backbone(images.to(device))[-1], model.config.pool)
+            features.append(blocks(maps, size // maps.shape[-1]).flatten(0, -2))
+    return torch.cat(features[1:] or features)

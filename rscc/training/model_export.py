@@ -36,8 +36,7 @@ from rscc.sequences import evenly
 from rscc.training.card_text import FACTS_HEADING, card_text, facts_text, familiarity_text, make_card
 from rscc.training.confidence import Confidence, measure_confidence
 from rscc.training.fact_training import fit_facts
-from rscc.training.familiarity_training import fit_familiarity
-from rscc.training.head_training import fit_roads
+from rscc.training.head_training import fit_familiarity, fit_roads
 from rscc.training.training_data import learns_the_flag
 from rscc.training.training_loop import TrainResult
 from rscc.training.training_run import Run, RunPaths

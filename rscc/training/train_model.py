@@ -14,10 +14,9 @@ from rscc.data.caches import PairCache, fill_caches
 from rscc.data.no_change_words import no_change_prefixes
 from rscc.data.pairs import PairRecord
 from rscc.data.trunk_maps import pooled_features
-from rscc.devices import fast_bf16, pick_device
+from rscc.devices import fast_bf16, keep_freed_memory, pick_device
 from rscc.errors import ConfigInvalid
 from rscc.evaluation.metrics import caption_metrics
-from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import ModelFolder, find_model
 from rscc.models.backbones import build_backbone
 from rscc.models.papers import model_class

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rscc.detector_card import DetectorCard
 from rscc.errors import ConfigInvalid, DetectorInvalid, ModelFolderInvalid, ModelNotFound
-from rscc.model_card import ModelCard, with_detector
+from rscc.model_card import DetectorCard, ModelCard, with_detector
 from rscc.model_folder import ModelFolder, find_model, hashes_of, open_model_folder, sha256_of
 from rscc.settings import build
 from tiling import TilingError, is_address

@@ -16,8 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from workflows.cli.interrupts import INTERRUPTED, MESSAGE, end_cleanly_on_interrupt
-from workflows.library_output import printable_library_output
-from workflows.printable import printable
+from workflows.printable import printable, printable_library_output
 from workflows.proj_data import ignore_unusable_proj_data
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from workflows.cli.options import (
     takes_options,
 )
 from workflows.cli.terminal import Terminal
-from workflows.option_texts import read_shard
+from workflows.option_fields import read_shard
 from workflows.options import SceneOptions
 
 if TYPE_CHECKING:

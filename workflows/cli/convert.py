@@ -73,10 +73,9 @@ def convert(
     """
     from workflows.errors import OptionInvalid
     from workflows.files import check_free
-    from workflows.report.change import feature_of
+    from workflows.report.change import feature_of, selected
     from workflows.report.page.template import SUFFIX
     from workflows.report.reading import chips_in, open_report
-    from workflows.report.selection import selected
 
     if (output is None) == (html_folder is None):
         raise OptionInvalid("give either OUT or --html-folder")

@@ -12,8 +12,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 import typer
 
 from workflows.cli.terminal import ProgressForm, Terminal
-from workflows.option_fields import Options, Panel
-from workflows.option_texts import read_size
+from workflows.option_fields import Options, Panel, read_size
 
 T = TypeVar("T")
 # Written out, so that the help needs no torch; a test compares them with the registries.

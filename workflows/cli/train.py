@@ -83,7 +83,7 @@ def train(
         from dataclasses import replace
         from functools import partial
 
-        from rscc.models.torchgeo_trunks import PREFIX, torchgeo_trunk
+        from rscc.models.torchgeo_detector import PREFIX, torchgeo_trunk
         from rscc.training.train_model import train_model
         from rscc.training.training_run import RunPaths
 

@@ -21,7 +21,7 @@ from typing import Any
 from rscc.files import check_json, read_file
 from tiling import Access, SceneUnreachable, TilingError
 from workflows.addresses import public_path
-from workflows.clock import within
+from workflows.bounded import within
 from workflows.errors import CatalogInvalid, CatalogUnreachable
 
 TIMEOUT = 60

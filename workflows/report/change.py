@@ -1,14 +1,15 @@
-"""One change of a report: its attributes, and how they are written."""
+"""One change of a report: its attributes, how they are written, and which changes a report keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, get_args, get_origin, get_type_hints
 
 from shapely.geometry import MultiPolygon, Polygon
 
+from workflows.areas import area_of
 from workflows.report.geojson import geometry_member, rounded
 
 SCHEMA_VERSION = "2.1"
@@ -221,3 +222,36 @@ def is_valid(name: str, value: Any) -> bool:
         # A comparison, since whole numbers of any length are JSON.
         return (kind is float or type(value) is kind) and abs(value) < _LARGEST
     return type(value) is kind
+
+
+class Selection(Protocol):
+    """Options that select changes; None selects all."""
+
+    @property
+    def only(self) -> tuple[str, ...] | None: ...  # noqa: D102
+    @property
+    def direction(self) -> str | None: ...  # noqa: D102
+    @property
+    def area(self) -> str | None: ...  # noqa: D102
+
+
+def selected(changes: Iterable[Change], options: Selection) -> list[Change]:
+    """Return the changes that touch ``area`` and in which a class of ``only`` came or went as asked.
+
+    A change that replaced one class by another counts for both directions.
+    """
+    area = None if options.area is None else area_of(options.area)
+    return [
+        change
+        for change in changes
+        if _names_match(change, options) and (area is None or change.geometry.intersects(area))
+    ]
+
+
+def _names_match(change: Change, options: Selection) -> bool:
+    parts = {"appeared": change.came, "disappeared": change.gone}
+    wanted = [named for direction, named in parts.items() if options.direction in (None, direction)]
+    names = {name for named in wanted for name in named}
+    if options.only is not None:
+        return not names.isdisjoint(options.only)
+    return options.direction is None or bool(names) or change.direction == options.direction

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shapely.geometry import MultiPolygon, Polygon
+
 from rscc.text.wording import listed
+from workflows.report.geojson import outlines_in
 from workflows.report.record import Run
 
 # Where ground is that was not judged, by the name of the reason in the record.
@@ -91,3 +94,9 @@ def number_in(run: Run, *names: str) -> float:
         value = value.get(name) if isinstance(value, Mapping) else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value < 1e15 else 0.0
+
+
+def not_judged_outline(run: Run) -> Polygon | MultiPolygon | None:
+    """Return the ground that was not judged, in WGS84; None without any. The record may come from anybody."""
+    member = run.get("not_judged")
+    return outlines_in(member.get("outline")) if isinstance(member, Mapping) else None

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tiling import TilingError
-from workflows.errors import OptionInvalid
+from workflows.errors import OptionInvalid, speaks_python
 from workflows.files import Content, check_output, style_path, write_together
 from workflows.options import ServerOptions
 from workflows.printable import counted, printable
 from workflows.progress import Progress
-from workflows.python_errors import speaks_python
 from workflows.report.change import KINDS, OPTIONAL, Change, Chips, columns_of, feature_of
 from workflows.report.geojson import CRS, collection_bbox, json_text
 from workflows.report.qgis import qgis_style

@@ -1,4 +1,4 @@
-"""Noun phrases of a summary: all of one class that came or is gone, in numbers, areas and places."""
+"""Noun phrases of a summary, all of one class in numbers, areas and places; labels of changes on a map."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rscc.text.change_facts import PLANTS, building_size
 from rscc.text.cover_sentences import cover_area
 from rscc.text.map_sentences import several_roads
-from rscc.text.wording import ROUNDED_FROM, least_number, number_words
+from rscc.text.wording import ROUNDED_FROM, buildings_first, least_number, number_words
 from workflows.printable import counted
 from workflows.report.change import Change
 
@@ -117,3 +117,24 @@ def _several_roads(change: Change, attribute: str) -> bool:
     # Otherwise the count is that of the new buildings, or the road is a former one.
     is_counted = attribute == "came" or not {BUILDING, ROAD} & set(change.came)
     return is_counted and several_roads(getattr(change, attribute), change.count)
+
+
+_MOST = 3
+"""Classes that a label names."""
+
+
+def label_of(change: Change) -> str | None:
+    """Return such as ``72 houses, road`` or ``trees gone``; None where no class is known."""
+    names = change.came or change.gone
+    if not names:
+        return None
+    words = ", ".join(_words(change, name) for name in buildings_first(list(dict.fromkeys(names)))[:_MOST])
+    return words if change.came else f"{words} gone"
+
+
+def _words(change: Change, name: str) -> str:
+    if name != BUILDING:
+        # Their objects are not counted.
+        return name if change.count == 1 or name in ("road", "parking lot") else plural_of(name)
+    noun = building_size(change.area_m2, change.largest_m2, change.median_m2, change.count_sure)
+    return counted(change.count, noun)

@@ -6,12 +6,13 @@ The heads answer for every position; the answer for a region is a mean of those 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import ndimage
+from scipy.special import expit
 from shapely.geometry import MultiPolygon
 
 from rscc.text.change_facts import LARGE_BUILDING
@@ -164,3 +165,32 @@ def _squared_distances(own: np.ndarray) -> np.ndarray:
     cols -= np.arange(own.shape[1], dtype=cols.dtype)
     squares: np.ndarray = rows**2 + cols**2
     return squares
+
+
+NEAR = 24
+"""Pixels around a change whose blocks count as its own."""
+
+
+def scene_familiarity(maps: ChangeMaps) -> float | None:
+    """Return the familiarity of all that the network looked at, 0..1; None where it was not measured."""
+    logit = _scene_logit(maps)
+    return None if logit is None else float(expit(logit))
+
+
+def familiarities(outlines: Iterable[MultiPolygon], maps: ChangeMaps) -> Sequence[float | None]:
+    """Return the familiarity of the ground of each of some outlines in pixels, 0..1; None likewise."""
+    outlines, scene = list(outlines), _scene_logit(maps)
+    if scene is None:
+        return [None] * len(outlines)
+    own = [_mean(maps.familiarity(window_around(one, NEAR).intersection(maps.area))) for one in outlines]
+    return [float(expit(scene if logit is None else (logit + scene) / 2)) for logit in own]
+
+
+def _scene_logit(maps: ChangeMaps) -> float | None:
+    return _mean(maps.familiarity(maps.area)) if maps.has_familiarity else None
+
+
+def _mean(logits: np.ndarray) -> float | None:
+    """Return the mean of the logits that are known; None without any."""
+    known = logits[~np.isnan(logits)]
+    return float(known.mean()) if len(known) else None

@@ -14,12 +14,10 @@ from shapely.geometry import MultiPolygon
 from rscc.facts.unfamiliar import least_mean
 from tiling import ChangeRegion
 from workflows.options import SceneOptions
-from workflows.scene.evidence import evidence_of, wholes_of
-from workflows.scene.familiarity import familiarities
+from workflows.scene.evidence import evidence_of, familiarities, wholes_of
 from workflows.scene.found import Changes, FoundChange, Outline, grouped, in_order, large, touching
-from workflows.scene.lone_changes import lone_changes
 from workflows.scene.maps import ChangeMaps
-from workflows.scene.outline import outlines_of, right_angled
+from workflows.scene.outline import lone_changes, outlines_of, right_angled
 from workflows.scene.pixels import rasterize_outlines, window_around
 
 EDGE = 2

@@ -12,9 +12,8 @@ from shapely.geometry import MultiPolygon, Polygon
 from rscc.facts.unfamiliar import discounted
 from rscc.structures import Caption
 from rscc.text.map_sentences import map_name
-from workflows.report.change import Change
-from workflows.report.label import label_of
-from workflows.report.selection import Selection, selected
+from workflows.report.change import Change, Selection, selected
+from workflows.report.summary_phrases import label_of
 from workflows.scene.found import FoundChange
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import rasterio
 
+from rscc.devices import keep_freed_memory
 from rscc.files import temporary_folder
-from rscc.freed_memory import keep_freed_memory
 from rscc.structures import Caption
 from tiling import ChangeRegion, NothingValid
 from workflows.identity import SceneIdentities
@@ -31,7 +31,7 @@ from workflows.report.record import (
 )
 from workflows.report.report import Report
 from workflows.report.summary import summary_of
-from workflows.scene.familiarity import scene_familiarity
+from workflows.scene.evidence import scene_familiarity
 from workflows.scene.found import Changes
 from workflows.scene.given.judge import given_changes
 from workflows.scene.given.words import judged_of, unjudged_warnings, with_unjudged

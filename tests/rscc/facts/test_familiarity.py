@@ -8,7 +8,7 @@ from rscc.errors import ModelFolderInvalid
 from rscc.facts.familiarity import WEIGHTS, Familiarity, blocks
 from rscc.facts.ground_after import ground_after, is_clear
 from rscc.facts.unfamiliar import discounted, is_familiar, least_mean
-from rscc.training.familiarity_training import familiarity_of
+from rscc.training.head_training import familiarity_of
 
 CHANNELS, SIDE = 40, 16
 

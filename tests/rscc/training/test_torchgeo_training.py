@@ -69,7 +69,7 @@ def test_a_published_trunk_is_filled_from_a_file_or_the_cache(tmp_path, monkeypa
     import timm
 
     from rscc.models.backbones import build_backbone
-    from rscc.models.torchgeo_trunks import torchgeo_trunk
+    from rscc.models.torchgeo_detector import torchgeo_trunk
 
     weights = "ResNet18_Weights.SENTINEL2_RGB_MOCO"
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))

@@ -12,7 +12,7 @@ from scene_pairs import make_pair
 
 from rscc.structures import Caption
 from workflows.cli.terminal import Terminal
-from workflows.library_output import printable_library_output
+from workflows.printable import printable_library_output
 
 EVIL = "a\x1b]0;owned\x07\x9b31m\u202eb\nrscc: error: forged"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from archive_rows import change
 
-from workflows.report.label import label_of
+from workflows.report.summary_phrases import label_of
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from scene_pairs import make_pair
 from rscc.facts.road_head import BESIDE, NEW
 from rscc.facts.rules import COVERED
 from tiling import NoOverlap
+from workflows.cli.explain import explanation_text
 from workflows.printable import printable
 from workflows.report.reading import open_report
 from workflows.scene.explain import explain_change, shipped_model
-from workflows.scene.explain_text import explanation_text
 
 # Row, column, height, width, brightness after; from north to south, so that ids are 1, 2, 3. The second
 # stands in the crop of the first.

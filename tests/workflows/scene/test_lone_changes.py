@@ -20,10 +20,10 @@ from rscc.facts.lone_changes import CLEARING, ROAD
 from rscc.facts.rules import FactRules
 from tiling import geodesic_area_m2, to_wgs84
 from workflows import SceneOptions, caption_scene
+from workflows.cli.explain import explanation_text
 from workflows.report.reading import open_report
 from workflows.report.summary import summary_of
 from workflows.scene.explain import explain_change
-from workflows.scene.explain_text import explanation_text
 from workflows.scene.remake import remake
 
 # Row, column, height, width, brightness after: a house in the north-west; in the south a road of 160 m, or a

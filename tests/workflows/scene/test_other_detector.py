@@ -18,8 +18,7 @@ from tiny_models import tiny_model
 from torch import nn
 
 from rscc.captioner import Captioner
-from rscc.detector_card import DetectorCard
-from rscc.model_card import with_detector
+from rscc.model_card import DetectorCard, with_detector
 from rscc.models.torchgeo_detector import TorchGeoDetector
 from tiling import BandNotFound
 from workflows.archive.verify import Verifier

@@ -33,7 +33,7 @@ from workflows.archive.workers.tasks import (
     local_devices,
     threads_each,
 )
-from workflows.clock import within
+from workflows.bounded import within
 from workflows.errors import SchedulerLost, VersionsDiffer, WorkersUnable
 
 # Tasks sent to a cluster at least, so that one that grows with its work begins to.

@@ -25,7 +25,7 @@ from workflows.archive.workers.tasks import (
     run_part,
     run_task,
 )
-from workflows.library_output import printable_library_output
+from workflows.printable import printable_library_output
 
 # Processor seconds of all threads, and seconds by the clock, that a worker of this machine may take for one
 # pair: a decoder in an endless loop ends by the first, a server that never answers by the second.

@@ -13,7 +13,7 @@ from tiling import ScenePair, Window
 from workflows.errors import OptionInvalid
 from workflows.files import write_together
 from workflows.progress import Progress
-from workflows.report.not_judged import not_judged_outline
+from workflows.report.looked_at import not_judged_outline
 from workflows.report.page.content import page_content, placed
 from workflows.report.page.imagery import Picture, data_address, imagery_of
 from workflows.report.page.template import Template, check_page_name, data_text

@@ -23,7 +23,7 @@ from workflows.options import ServerOptions
 from workflows.printable import printable
 from workflows.report.change import Change
 from workflows.report.geojson import CRS, bbox_of, geometry_member, json_text, parts_of
-from workflows.report.not_judged import not_judged_outline
+from workflows.report.looked_at import not_judged_outline
 from workflows.report.qgis import file_text, qgis_style
 from workflows.report.reading import open_report
 from workflows.report.record import Run, grid_crs, text_in

@@ -19,7 +19,7 @@ from tiling import ChangeRegion, Window, geodesic_area_m2, group_regions
 from workflows.options import SceneOptions
 from workflows.report.change import GIVEN, SEEN
 from workflows.report.scenes import in_pixels
-from workflows.scene.familiarity import familiarities
+from workflows.scene.evidence import familiarities
 from workflows.scene.found import Changes, FoundChange, Outline, in_order, large, touching
 from workflows.scene.given.outlines import Given, GivenOutline, PlainValue
 from workflows.scene.maps import ChangeMaps
