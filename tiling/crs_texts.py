@@ -69,11 +69,7 @@ def names_file(text: str) -> bool:
 
 
 def check_crs_bytes(shown: str, content: bytes) -> None:
-    """Refuse bytes of a file that hold, in clear or as XML, the text of a CRS that names a file.
-
-    Raises:
-        UnsafeReference: they do.
-    """
+    """Refuse bytes of a file that hold, in clear or as XML, the text of a CRS that names a file."""
     text = content.decode("latin-1")
     # Entities, and what a comment or a CDATA section may split.
     plain = re.sub(r"<!--.*?-->|<!\[CDATA\[|\]\]>", "", html.unescape(html.unescape(text)), flags=re.DOTALL)

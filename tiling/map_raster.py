@@ -49,11 +49,7 @@ def create_raster(
     software: str,
     dtype: str = "float32",
 ) -> None:
-    """Create a GeoTIFF with a band for each name; NaN marks pixels without data in float32.
-
-    Raises:
-        MapsNotWritable: the file cannot be created.
-    """
+    """Create a GeoTIFF with a band for each name; NaN marks pixels without data in float32."""
     profile = {"driver": "GTiff", "dtype": dtype, "count": len(names), "bigtiff": "if_safer"}
     profile |= {"interleave": "pixel" if len(names) > 3 else "band"}
     with (

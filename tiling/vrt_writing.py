@@ -60,11 +60,7 @@ class MapPosition:
 
 
 def pinned(shown: str, source: str, driver: str) -> str:
-    """Return a name by which GDAL opens ``source`` with ``driver`` only.
-
-    Raises:
-        UnsafeReference: there is no such name.
-    """
+    """Return a name by which GDAL opens ``source`` with ``driver`` only."""
     if "?" not in source:
         return f"vrt://{source}?if={driver}"
     # A question mark would end the name. The zero in the first four bytes of a TIFF, and of a georeferenced

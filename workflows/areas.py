@@ -14,11 +14,7 @@ MOST_FEATURES = 1_000_000
 
 
 def read_area(text: str) -> str:
-    """Return the polygons of a vector file (any CRS) as one geometry in WGS84, WKT.
-
-    Raises:
-        OptionInvalid: it cannot be read, or has no polygons or no CRS.
-    """
+    """Return the polygons of a vector file (any CRS) as one geometry in WGS84, WKT."""
     import shapely
 
     # Here, so that the help of a command loads no tiling.

@@ -36,8 +36,6 @@ def check_output(
         style: text of the style; an existing style with this text, of another format, may be replaced.
 
     Raises:
-        FormatUnsupported: the suffix is not supported.
-        OutputFolderMissing: the folder does not exist.
         OutputExists: the report or its style exists and ``overwrite`` is False, is one of the inputs, is a
             folder, or is a GeoPackage being edited.
         OutputNotWritable: no file can be created in the folder.
@@ -106,12 +104,7 @@ def _is_same(target: Path, source: str | Path) -> bool:
 
 
 def check_folder(path: Path) -> None:
-    """Make sure that files can be created in the folder of ``path``, without leaving one.
-
-    Raises:
-        OutputFolderMissing: it does not exist, or is no folder.
-        OutputNotWritable: no file can be created in it.
-    """
+    """Make sure that files can be created in the folder of ``path``, without leaving one."""
     if not path.parent.is_dir():
         raise OutputFolderMissing(f"{path}: the folder {path.parent} does not exist; create it")
     probe = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
@@ -143,11 +136,7 @@ def write_together(contents: Mapping[Path, Content]) -> None:
 
 @contextmanager
 def one_line_if_disk_full(folder: Path) -> Iterator[None]:
-    """Turn the error of any library about a full or read-only disk into an error of one line.
-
-    Raises:
-        OutputNotWritable: the disk is full or read-only.
-    """
+    """Turn the error of any library about a full or read-only disk into an error of one line."""
     try:
         yield
     except Exception as error:

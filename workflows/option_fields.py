@@ -70,11 +70,7 @@ class Options:
 
     @classmethod
     def read(cls, texts: Mapping[str, Any]) -> Self:
-        """Return the options of texts from the command line, by field.
-
-        Raises:
-            OptionInvalid: a text cannot be parsed, or its value is out of range.
-        """
+        """Return the options of texts from the command line, by field."""
         values = {}
         for name, text in texts.items():
             read = cls.option(name).read

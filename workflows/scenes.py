@@ -31,7 +31,6 @@ def read_header(scene: Scene, options: SceneOptions) -> SceneInfo:
     """Return the header of a scene, its first bands named as the options say; a header is not read again.
 
     Raises:
-        TilingError: it cannot be read, or its server is forbidden; the message names the file.
         OptionInvalid: it has fewer bands than there are names.
     """
     info = scene if isinstance(scene, SceneInfo) else describe(scene, options.access)

@@ -153,8 +153,6 @@ def fill_caches(
 
     Raises:
         ConfigInvalid: features are to be cached for a model that needs images in every step.
-        DatasetLayoutInvalid: an image cannot be read.
-        ExtraNotInstalled, WeightsNotFound: the segmenter of the extraction is not installed.
     """
     if config.train.cache_features and model.needs_images:
         raise ConfigInvalid(

@@ -190,7 +190,6 @@ def cider(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
 
     Raises:
         DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
-        ExtraNotInstalled: pycocoevalcap is not installed.
     """
     return 100 * float(_cider(hypotheses, references)[0])
 
@@ -214,11 +213,7 @@ def _cider(
 
 
 def caption_metrics() -> tuple[Any, Any, Any]:
-    """Return pycocoevalcap's modules of BLEU, ROUGE-L and CIDEr; call it early, before long work.
-
-    Raises:
-        ExtraNotInstalled: pycocoevalcap is not installed.
-    """
+    """Return pycocoevalcap's modules of BLEU, ROUGE-L and CIDEr; call it early, before long work."""
     with extra("train", "scoring captions"):
         from pycocoevalcap.bleu import bleu
         from pycocoevalcap.cider import cider as cider_module

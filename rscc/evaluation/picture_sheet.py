@@ -84,7 +84,6 @@ class Sheet:
 
         Raises:
             ConfigInvalid: a suffix that is not in :data:`FORMATS`, or too many pairs for one picture.
-            DatasetLayoutInvalid: an image is missing.
         """
         check_sheet(path)
         shown = chosen(self._pairs)
@@ -97,11 +96,7 @@ class Sheet:
 
 
 def check_sheet(path: Path) -> None:
-    """Check the name of a sheet.
-
-    Raises:
-        ConfigInvalid: its suffix is not in :data:`FORMATS`.
-    """
+    """Check the name of a sheet."""
     if path.suffix.lower() not in FORMATS:
         raise ConfigInvalid(f"{path}: sheets are written as {', '.join(FORMATS)}; give the sheet such a name")
 

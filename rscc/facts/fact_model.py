@@ -115,13 +115,7 @@ class FactModel:
 
     @classmethod
     def load(cls, folder: Path) -> FactModel:
-        """Read the files of a folder.
-
-        Raises:
-            ModelFolderInvalid: a tensor holds NaN or infinity.
-            OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError,
-            SafetensorError: they are damaged, or do not fit each other.
-        """
+        """Read the files of a folder."""
         content = parsed_json(read_file(folder / RULES))
         state = load_weights(folder / WEIGHTS)
         with built_for(stored_elements(folder / WEIGHTS)):

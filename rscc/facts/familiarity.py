@@ -81,12 +81,7 @@ class Familiarity(nn.Module):
 
     @classmethod
     def load(cls, folder: Path) -> Familiarity:
-        """Read the file of a folder.
-
-        Raises:
-            ModelFolderInvalid: a tensor holds NaN or infinity.
-            OSError, KeyError, ValueError, RuntimeError, SafetensorError: it is damaged.
-        """
+        """Read the file of a folder."""
         state = load_weights(folder / WEIGHTS)
         axes, size = state["axes"].shape
         loaded = cls(channels=size // 2, axes=axes)

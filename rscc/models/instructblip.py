@@ -176,7 +176,6 @@ def from_whole(
         ranks: of the adapters; None for the paper's.
 
     Raises:
-        ExtraNotInstalled: peft is not installed.
         ConfigInvalid: the language model is not causal with q, k and v projections, or its tokenizer does not
             fit it.
     """
@@ -207,12 +206,7 @@ def from_whole(
 
 
 def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int, scale: int) -> None:
-    """Add LoRA adapters in float32 to the linear layers of these names; only they are trained.
-
-    Raises:
-        ExtraNotInstalled: peft is not installed.
-        ConfigInvalid: no layer has such a name.
-    """
+    """Add LoRA adapters in float32 to the linear layers of these names; only they are trained."""
     with extra("davir", "fine-tuning InstructBLIP"):
         from peft import LoraConfig, inject_adapter_in_model
     config = LoraConfig(r=rank, lora_alpha=rank * scale, target_modules=list(targets), lora_dropout=0.0)
@@ -257,11 +251,6 @@ def load_instructblip(
 
     Args:
         download: let transformers download missing files.
-
-    Raises:
-        ExtraNotInstalled: transformers or peft is not installed.
-        WeightsNotFound: the folder, or a file in it, is missing.
-        ConfigInvalid: it is another kind of model.
     """
     with extra("davir", "InstructBLIP"):
         from transformers import (

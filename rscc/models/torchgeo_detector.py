@@ -147,11 +147,7 @@ def _try_once(path: Path, detector: TorchGeoDetector) -> None:
 
 
 def read_settings(path: Path) -> DetectorSettings:
-    """Read the TOML file beside the weights; without one everything has its default.
-
-    Raises:
-        DetectorInvalid: it is no TOML, or has an unknown key or value.
-    """
+    """Read the TOML file beside the weights; without one everything has its default."""
     file = path.with_suffix(".toml")
     if not file.is_file():
         return DetectorSettings()
@@ -308,8 +304,6 @@ def torchgeo_trunk(name: str, file: Path | None = None) -> tuple[str, Path]:
 
     Raises:
         ConfigInvalid: TorchGeo has no such weights, or they see other bands than red, green and blue.
-        WeightsNotFound: the file is not there.
-        ExtraNotInstalled: TorchGeo is not installed.
     """
     import torch
 

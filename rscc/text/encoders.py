@@ -171,12 +171,7 @@ class SentenceEncoder(TextEncoder):
 
     @classmethod
     def load(cls, folder: str | Path | None = None) -> SentenceEncoder:
-        """Load a folder of transformers, by default all-MiniLM-L6-v2 from its package, without downloads.
-
-        Raises:
-            ExtraNotInstalled: transformers is not installed.
-            WeightsNotFound: the folder or the package is missing or incomplete.
-        """
+        """Load a folder of transformers, by default all-MiniLM-L6-v2 from its package, without downloads."""
         with extra("train", "a sentence encoder"):
             from transformers import AutoModel, AutoTokenizer
         path = _package_model(SENTENCE_PACKAGE) if folder is None else Path(folder)
@@ -268,7 +263,6 @@ def load_clip(name: str, source: str | None, *, instead: str) -> Any:
         instead: alternative to these weights, for the error message.
 
     Raises:
-        ExtraNotInstalled: open_clip is not installed.
         WeightsNotFound: unknown name or tag, no such file, or the download failed.
     """
     with extra("train", "CLIP"):

@@ -81,12 +81,7 @@ class Segments:
 
 
 def load_parser(names: Sequence[str] = PARSERS) -> Language:
-    """Load the first installed parser of ``names``.
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser of that name is installed.
-    """
+    """Load the first installed parser of ``names``."""
     with extra("train", "reading noun and verb segments"):
         import spacy
     for name in names:

@@ -97,7 +97,6 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     """Read the vocabulary of a model folder, of words or of a tokenizer's pieces.
 
     Raises:
-        ExtraNotInstalled: the library that reads it is not installed.
         ModelFolderInvalid: the file is missing or neither of both.
     """
     path = Path(path)

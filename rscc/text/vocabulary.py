@@ -62,7 +62,6 @@ class Vocabulary:
         the captions.
 
         Raises:
-            ConfigInvalid: ``min_count`` is below 1.
             DatasetLayoutInvalid: no word is frequent enough.
         """
         frequent = _frequent(captions, min_count)

@@ -124,9 +124,6 @@ def fit_facts(
 
     Returns:
         ``start`` if there are too few changed pairs to learn from, or only one place.
-
-    Raises:
-        ExtraNotInstalled, WeightsNotFound: the parser that reads captions is not installed.
     """
     records = [record for record in records if record.captions]
     changed = np.array([truly_changed(record) for record in records])

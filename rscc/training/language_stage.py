@@ -142,7 +142,6 @@ def train_language(run: Run, train: Sequence[PairRecord], *, resume: bool) -> Mo
 
     Raises:
         ConfigInvalid: no corpus, an input that needs images, or no decoder to train.
-        ModelFolderInvalid: a start that does not fit.
     """
     config, paths = run.config, run.paths
     if paths.corpus is None:

@@ -167,9 +167,6 @@ def build_model(run: Run, vocabulary: Vocabulary) -> ChangeCaptioner:
 
     A trunk with a language model has a vocabulary of its own; ``vocabulary`` is for the others and begins
     with that of the start. The entities of a prepared start are kept.
-
-    Raises:
-        ModelFolderInvalid: the weights of trunk or start do not fit the config.
     """
     config, paths, start = run.config, run.paths, run.start
     whole = start is not None and start.whole

@@ -89,9 +89,6 @@ def read_splits(
 
     Returns:
         Training pairs, validation pairs, and whether those were held out.
-
-    Raises:
-        DatasetLayoutInvalid: a split has another layout, or there are too few pairs.
     """
     train = [record for record in reader(data, "train", trust=trust).records if record.captions]
     try:
@@ -198,11 +195,7 @@ def every_caption(parts: Sequence[Sequence[PairRecord]]) -> list[str]:
 def batch_source(
     run: Run, train: Sequence[PairRecord], vocabulary: Vocabulary, cache: PairCache
 ) -> BatchSource:
-    """Return the source of a run's batches; ``cache`` is of all training pairs ``train``.
-
-    Raises:
-        DatasetLayoutInvalid: only masks are learned, and there are none.
-    """
+    """Return the source of a run's batches; ``cache`` is of all training pairs ``train``."""
     config = run.config
     if run.masks_only:
         return _mask_source(run, train)

@@ -29,9 +29,6 @@ def read_header(location: str, access: Access, folder: str | None = None, name: 
     Args:
         folder: date of the folders above it.
         name: its path under its source.
-
-    Raises:
-        TilingError: the scene cannot be read, has no georeferencing, or no bands to show.
     """
     info = describe(location, access)
     choose_bands(info)

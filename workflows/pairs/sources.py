@@ -37,8 +37,6 @@ def read_catalog(
 
     Raises:
         CatalogInvalid: a source is none of these, is missing or is empty.
-        CatalogUnreachable: a server does not answer.
-        PairTableInvalid: a table is wrong.
         OptionInvalid: an option does not suit this kind of source.
     """
     catalog = _read(sources, options or CatalogOptions(), progress)

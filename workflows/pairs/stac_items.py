@@ -54,7 +54,6 @@ def stac_items(source: str, options: CatalogOptions) -> Iterator[StacItem]:
 
     Raises:
         CatalogInvalid: the source is not STAC, its server is forbidden, or the API refuses the search.
-        CatalogUnreachable: the server does not answer.
     """
     source = source if is_web(source) else os.path.abspath(source)
     documents = Documents(_access(source, options))

@@ -44,7 +44,6 @@ def read_pairs(path: str | Path, warn: Callable[[str], None] | None = None) -> l
 
     Raises:
         PairTableInvalid: the file cannot be read or has no pair, or a row is wrong; the message says which.
-        FormatUnsupported: another suffix.
     """
     path = _table_path(path)
     try:

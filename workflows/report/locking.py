@@ -28,7 +28,6 @@ def locked(path: Path) -> Iterator[None]:
     replaced, the lock is a file beside it, which is removed afterwards.
 
     Raises:
-        ReportBusy: others held it for too long.
         OutputNotWritable: the file is missing, or the system cannot lock it.
     """
     if sys.platform == "win32":

@@ -63,11 +63,7 @@ def verdicts_of(report: Report) -> Counter[str | None]:
 
 
 def precision_of(report: Report, source: str | Path) -> Precision | None:
-    """Estimate how many changes of an archive are right; None for a report that is no sample, or unmarked.
-
-    Raises:
-        MarksInvalid: the record of the sample is damaged.
-    """
+    """Estimate how many changes of an archive are right; None for a report that is no sample, or unmarked."""
     if "sample" not in report.run:
         return None
     drawn = [change for change in report.changes if change.model != BY_HAND]  # others were not sampled

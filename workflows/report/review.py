@@ -94,9 +94,6 @@ def review_report(
 
     Raises:
         OptionInvalid: the report is of a format that marks cannot be written into.
-        ReportInvalid, MarksInvalid: the report or a file of marks cannot be read, or do not belong together.
-        ReportBusy: other reviews held the report for too long.
-        WorkflowError: the report cannot be written, see :meth:`Report.write`.
     """
     if output is not None:
         check_report(output, overwrite, (path, *marks))

@@ -77,9 +77,7 @@ def find_scenes(report: Pictured) -> tuple[str, str]:
     """Return where the scenes are: under the names in the run record, else beside the report.
 
     Raises:
-        ReportInvalid: the record names none.
         SceneNotFound: one is in neither place.
-        TilingError: a name is none that can be read, or its archive is damaged.
     """
     names = of_scenes(report.run, "path")
     if "sample" in report.run and not any(names.values()):

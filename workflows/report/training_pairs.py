@@ -90,9 +90,7 @@ def export_pairs(
 
     Raises:
         ReportInvalid: a report is damaged, or a sample, which serves to measure the precision.
-        TilingError: a scene cannot be read.
         NothingToExport: no reviewed change makes a pair, or all of them show one site.
-        rscc.errors.OutputExists: the folder exists already.
     """
     left_out: Counter[str] = Counter()
     entries: list[dict[str, Any]] = []

@@ -191,7 +191,6 @@ def scene_file(
 
     Raises:
         TypeError: it is something else; the message says what is taken.
-        ExtraNotInstalled: an xarray array, and rioxarray is not installed.
     """
     path = copies.folder / f"{role}.tif"
     if isinstance(source, str | Path):

@@ -115,8 +115,6 @@ def explain_change(
     Raises:
         OptionInvalid: the report has no such change, or the scenes are swapped.
         TilingError: a scene cannot be read, or the change does not lie on the ground that both show.
-        TooCoarse: a scene is coarser than the model is meant for, and the report was not forced.
-        ReportInvalid: the report is damaged where it says which scenes were read, and how.
     """
     change = report.change(number)
     if change.not_judged is not None:

@@ -46,7 +46,6 @@ def explain_place(
 
     Raises:
         NoChangeThere: nothing changed at the place.
-        NoOverlap: the place is not on the ground that both scenes show.
     """
     reach = _REACH
     with rasterio.Env(), open_pair(before, after, captioner.card, options) as opened:

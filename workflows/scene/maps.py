@@ -136,7 +136,6 @@ class ChangeMaps:
 
         Raises:
             MapsUnusable: the maps are damaged or not complete.
-            TilingError: a file cannot be read.
         """
         row = self.area.row_off
         while row < self.area.row_end:
@@ -274,7 +273,6 @@ def read_maps(folder: Path) -> ChangeMaps:
 
     Raises:
         MapsUnusable: the folder holds no maps, or they are damaged.
-        TilingError: a raster cannot be read.
     """
     about, rows = read_about(folder)
     with open_raster(folder / PROBABILITY) as file:

@@ -123,11 +123,7 @@ def planned_tiles(
 
 
 def tile_grid(frame: Frame, card: ModelCard, options: SceneOptions, area: Window | None = None) -> TileGrid:
-    """Return the tiles that touch ``area``, by default the whole grid; they are fixed to the ground.
-
-    Raises:
-        OptionInvalid: the overlap that was asked for is too large.
-    """
+    """Return the tiles that touch ``area``, by default the whole grid; they are fixed to the ground."""
     multiple = common_side(card) if options.fast else card.position_size
     return TileGrid(
         frame.grid.width,

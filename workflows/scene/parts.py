@@ -79,7 +79,6 @@ def find_part(
 
     Raises:
         OptionInvalid: there is no folder for the maps, or the scene has no such part.
-        TilingError, TooCoarse, MemoryTooSmall, MemoryExhausted, MapsUnusable: the part cannot be done.
     """
     if options.keep_maps is None:
         raise OptionInvalid("a part of a scene needs a folder for its maps")

@@ -68,7 +68,6 @@ def remake(report: Report, options: NewSettings, maps: Path | None = None) -> Re
         OptionInvalid: no maps were kept, or the sentences are by the decoder, which needs the scenes.
         ReportInvalid: the report is damaged, or the maps are of another run.
         ContextInvalid: a context layer cannot be read.
-        MapsUnusable, TilingError: the maps, or the scenes of land cover, cannot be read.
     """
     run, name, layers = report.run, printable(report.source), read_layers(options.context or ())
     chosen = _options(run, name, options)
@@ -123,7 +122,6 @@ def maps_of_report(report: Report, folder: Path | None = None) -> ChangeMaps | N
 
     Raises:
         ReportInvalid: they are of another run.
-        MapsUnusable, TilingError: they cannot be read.
     """
     named = text_in(report.run, "maps")
     if folder is None and named:

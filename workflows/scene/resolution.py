@@ -25,7 +25,6 @@ def planned_gsd(infos: Infos, card: ModelCard, options: SceneOptions) -> float |
 
     Raises:
         TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
-        OptionInvalid: the resolution asked for is too fine.
     """
     check_resolution(infos, card, force=options.force)
     return working_gsd(infos[0], card, options.gsd)

@@ -148,11 +148,7 @@ def detected(
     *,
     resume: Path | None = None,
 ) -> Iterator[tuple[ChangeMaps, list[ChangeRegion], Network]]:
-    """Detect the changes of a pair and outline them; yield the maps, the regions and the network.
-
-    Raises:
-        MapsUnusable, MapsBusy, MemoryTooSmall, MemoryExhausted, NonFiniteOutput: it cannot be done.
-    """
+    """Detect the changes of a pair and outline them; yield the maps, the regions and the network."""
     options, card, grid = opened.options, opened.card, opened.grid
     memory = plan(
         options.memory, grid, card, batch_size=options.batch_size, on_cpu=device_of(captioner) == "cpu"

@@ -20,11 +20,7 @@ class ChangeMasks:
     """
 
     def __init__(self, root: str | Path, *, datasets: tuple[str, ...] = (), size: int = 256):
-        """Read the index, no images.
-
-        Raises:
-            DatasetLayoutInvalid: no index, a column is missing, or no pair is left.
-        """
+        """Read the index, no images."""
         self.root = Path(root)
         index = index_of(self.root)
         rows = typed_rows(index, {"file": str, "width": int, "height": int, "gsd_m": metres})

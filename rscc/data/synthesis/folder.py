@@ -104,9 +104,6 @@ def new_folder(folder: Path, *splits: str) -> Iterator[Path]:
     """Give a draft beside ``folder`` that takes its name at the end, or is removed on any error.
 
     It has the folders for the images of the splits.
-
-    Raises:
-        OutputExists: the folder exists.
     """
     if folder.exists():
         raise OutputExists(f"{folder} exists already; remove it or choose another folder")
@@ -160,10 +157,6 @@ def write_medium(pairs: Iterable[MediumPair], folder: Path, *, command: str) -> 
 
     Returns:
         Split to place to number of tiles; ``changed`` counts those of the split that changed.
-
-    Raises:
-        OutputExists: the folder exists.
-        DatasetLayoutInvalid: a split has no tile.
     """
     counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
     entries = []

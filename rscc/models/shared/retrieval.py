@@ -62,9 +62,6 @@ class Retriever(nn.Module, ABC):
 
         Args:
             weights: (B, h, w) in 0..1 on the pair's grid, weight of each position. All 0 counts as all 1.
-
-        Raises:
-            ConfigInvalid: this retriever needs images, and the pair comes from cached features.
         """
         with _full_precision(pair.maps_before.device):
             features = self.image_features(pair, date, None if weights is None else _or_whole(weights))
@@ -176,7 +173,6 @@ class ClipRetriever(Retriever):
         """Load the towers and encode the names.
 
         Raises:
-            ExtraNotInstalled: open_clip is not installed.
             WeightsNotFound: unknown architecture or tag, no such file, or the download failed.
         """
         towers = _load_towers(architecture, source)  # raises ExtraNotInstalled before the import below

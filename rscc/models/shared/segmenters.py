@@ -154,13 +154,7 @@ class _ChannelNorm(nn.LayerNorm):
 
 
 def load_segmenter(kind: str) -> SamSegmenter:
-    """Load the segmenter of a config.
-
-    Raises:
-        ConfigInvalid: another form.
-        ExtraNotInstalled: transformers or timm is not installed.
-        WeightsNotFound: no such file, or it holds something else.
-    """
+    """Load the segmenter of a config."""
     family, _, place = kind.partition(":")
     if not place or family not in ("sam", "mobile_sam"):
         raise ConfigInvalid(

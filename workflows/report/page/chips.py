@@ -29,7 +29,6 @@ def chips_of(report: Pictured, changes: Collection[Change] | None = None) -> Chi
 
     Raises:
         TilingError: a scene cannot be read, or a change does not lie on the ground that both show.
-        ReportInvalid: the report is damaged where it says how the scenes were read.
     """
     with open_scenes(report) as pair:
         outlined = list(zip(report.changes, outlines_on(pair, report), strict=True))

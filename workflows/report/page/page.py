@@ -40,11 +40,7 @@ TEMPLATE = Template(
 def check_page(
     path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = (), size: int = SIZE
 ) -> Path:
-    """Make sure that a page can be written, leaving nothing there; ``inputs`` stay as they are.
-
-    Raises:
-        OptionInvalid: its size is too small.
-    """
+    """Make sure that a page can be written, leaving nothing there; ``inputs`` stay as they are."""
     if size < LEAST_SIZE:
         raise OptionInvalid(
             f"html-size is {size / MB:g} MB; a page takes {LEAST_SIZE / MB:g} MB at least: give that or more"

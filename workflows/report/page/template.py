@@ -68,11 +68,7 @@ class Template:
 
 
 def check_page_name(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
-    """Make sure that a page can be written to ``path``, leaving nothing there; ``inputs`` stay as they are.
-
-    Raises:
-        FormatUnsupported: another suffix than .html.
-    """
+    """Make sure that a page can be written to ``path``, leaving nothing there; not over ``inputs``."""
     path = Path(path)
     if path.suffix.lower() != SUFFIX:
         raise FormatUnsupported(f"{path}: a page is written as {SUFFIX}; give it such a name")

@@ -64,10 +64,7 @@ def write_project(
         servers: which may be asked for the scenes.
 
     Raises:
-        ReportInvalid, SceneNotFound: the report or its scenes cannot be read.
-        TilingError: a scene cannot be read.
         OptionInvalid: the report or a scene has a name that a project cannot hold.
-        FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: it cannot be written.
     """
     target = report.with_suffix(SUFFIXES[0]) if target is None else target
     if target.suffix.lower() not in SUFFIXES:

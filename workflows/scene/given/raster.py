@@ -38,7 +38,6 @@ def read_raster_changes(file: str, access: Access | None = None) -> GivenLayer:
 
     Raises:
         GivenInvalid: it has several bands or values of no such kind, or too many regions.
-        TilingError: it cannot be read.
     """
     info, shown = describe(file, access or ANYWHERE), printable(file)
     if info.count != 1 or info.gcps:

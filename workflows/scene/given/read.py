@@ -31,7 +31,6 @@ def read_changes(source: Any, access: Access | None = None, name: str = "changes
 
     Raises:
         GivenInvalid: it cannot be read, or is no layer of polygons.
-        TilingError: a raster cannot be read.
     """
     if isinstance(source, GivenLayer):
         return source

@@ -54,9 +54,6 @@ def maps_of(
 
     Args:
         veils: look for clouds, their shadows and haze; False: only ground without data is not judged.
-
-    Raises:
-        MapsBusy, MapsUnusable: see :func:`~workflows.scene.network.map_folder.new_maps`.
     """
     answers: tuple[str, ...] = ()
     rules = None

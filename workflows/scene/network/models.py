@@ -86,9 +86,6 @@ class Network:
 
         Args:
             weight: as how many crops of the model a tile counts.
-
-        Raises:
-            NonFiniteOutput, MemoryExhausted: the model cannot answer.
         """
         # A tile without data is 0 on both dates.
         differing = [tile for tile in tiles if not np.array_equal(tile.before, tile.after)]
@@ -147,11 +144,7 @@ class Network:
 
     @contextmanager
     def naming(self, windows: Sequence[Window]) -> Iterator[None]:
-        """Name the scenes and the window in an error of the network about one of ``windows``.
-
-        Raises:
-            NonFiniteOutput: the network answered NaN or infinity.
-        """
+        """Name the scenes and the window in an error of the network about one of ``windows``."""
         try:
             yield
         except NonFiniteOutput as error:
@@ -179,11 +172,7 @@ def has_familiarity(captioner: Captioner) -> bool:
 
 
 def band_values(pair: ScenePair, captioner: Captioner) -> BandValues | None:
-    """Return the reader of the bands that a detector of another project sees; None if it sees RGB.
-
-    Raises:
-        BandNotFound: a scene lacks one of them.
-    """
+    """Return the reader of the bands that a detector of another project sees; None if it sees RGB."""
     card: ModelCard = captioner.card
     return BandValues(pair, card.detector.bands) if card.detector and card.detector.bands else None
 

@@ -26,11 +26,7 @@ GROUND_LIGHT = 0.55
 
 
 def check_picture(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
-    """Check that a picture can be written, without writing it; it must not be one of ``inputs``.
-
-    Raises:
-        FormatUnsupported: another suffix than .png and .webp.
-    """
+    """Check that a picture can be written, without writing it; it must not be one of ``inputs``."""
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise FormatUnsupported(

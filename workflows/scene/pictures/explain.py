@@ -115,7 +115,6 @@ def explain_pair(
 
     Raises:
         TilingError: an image cannot be read, or the place is not on the ground that both show.
-        TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
         OptionInvalid: the place is given in a way that these images do not allow.
         PicturesDiffer: two pictures without georeferencing have different sizes.
     """
@@ -192,11 +191,7 @@ def _given_window(pair: ScenePair, crops: CropPlanner, options: ExplainOptions) 
 
 
 def pixel_of(pair: ScenePair, options: ExplainOptions) -> tuple[float, float, str]:
-    """Return the column and row of the place of ``options`` on the working grid, and the place in words.
-
-    Raises:
-        NoOverlap: it is not on the ground that both scenes show.
-    """
+    """Return the column and row of the place of ``options`` on the working grid, and the place in words."""
     if options.at is not None:
         place = f"longitude {options.at[0]:.5f}, latitude {options.at[1]:.5f}"
         x, y = transformer(WGS84, pair.grid.crs).transform(*options.at)
@@ -242,7 +237,6 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
     Raises:
         OptionInvalid: a place in degrees, or a pixel outside, or a picture too small to be cut.
         PicturesDiffer: they have different sizes.
-        TilingError: one cannot be read, has too few bands or more than 8 bits.
     """
     names = [locate(path).shown for path in (before, after)]
     if options.bounds is not None or options.at is not None:
