@@ -42,7 +42,9 @@ from rscc.weights import check_finite
 class Captioner:
     """Captions pairs of images and finds their changed pixels.
 
-    Every method raises :class:`~rscc.errors.NonFiniteOutput` if the network answers NaN or infinity.
+    ``before`` and ``after`` are (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``;
+    other images are a ValueError. Every method raises :class:`~rscc.errors.NonFiniteOutput` if the network
+    answers NaN or infinity.
 
     Attributes:
         bf16: whether it computes in bfloat16, which it does where the hardware is fast at it.
@@ -151,14 +153,10 @@ class Captioner:
         """Find changed pixels with trunk and change head only, where the latter was trained.
 
         Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
             values: (B, 2, C, H, W) float32, both dates in the bands of :attr:`other_detector`, if it has any.
 
         Returns:
             (B, H, W) float32 in 0..1, the ``change_probability`` of :meth:`predict_change`.
-
-        Raises:
-            ValueError: the images are not as described here.
         """
         with self._inference():
             return self._maps(before, after, values)[1]
@@ -168,17 +166,13 @@ class Captioner:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Find changed pixels like :meth:`search`, and run the other heads at every position.
 
-        Args:
-            before, after, values: see :meth:`search`.
-
         Returns:
             (B, H, W) float32 in 0..1, and logits (B, len(ANSWERS), h, w) float16 of :mod:`rscc.facts.heads`
             at the model's positions. With a road head, CHANNELS logits of :mod:`rscc.facts.road_head` follow,
             with :attr:`familiarity` its logit. Without fact heads only the latter.
 
         Raises:
-            ValueError: the images are not as described here, or there are neither :attr:`facts` nor
-                :attr:`familiarity`.
+            ValueError: there are neither :attr:`facts` nor :attr:`familiarity`.
         """
         if self.facts is None and self.familiarity is None:
             raise ValueError(
@@ -198,16 +192,10 @@ class Captioner:
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         """Find changed pixels and whether anything changed.
 
-        Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
-
         Returns:
             Change probability per pixel and P(anything changed) per pair. The former only ranks pixels if the
             card's ``localiser`` is not the change head, see :mod:`rscc.models.localisers`. With :attr:`facts`
             the latter includes new roads and clearings, see :mod:`rscc.facts.lone_changes`.
-
-        Raises:
-            ValueError: the images are not as described here.
         """
         with self._inference():
             features = self._encode(before, after)
@@ -228,7 +216,6 @@ class Captioner:
         """Describe what changed.
 
         Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
             beams: width of the beam search, 1 or more; its other sentences become the alternatives.
             assume_changed: something is known to have changed; no "no change" sentence is given.
             placeless: the position in the picture is meaningless, as in crops around a change: it is removed
@@ -246,9 +233,6 @@ class Captioner:
             that it is a good sentence for a change; see :mod:`rscc.facts.calibration`.
             With :attr:`facts` the sentences state facts only, ``beams`` and ``placeless`` have no effect, and
             the captions are :class:`~rscc.facts.grounded_captions.GroundedCaption`.
-
-        Raises:
-            ValueError: the images or ``beams`` are not as described here.
         """
         with self._inference():
             if ground and self.facts is not None:
@@ -289,7 +273,7 @@ class Captioner:
         """Describe one pair by the decoder; show where each word attends and what it depends on.
 
         Args:
-            before, after: (3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
+            before, after: of one pair, (3, H, W).
             beams, assume_changed: see :meth:`caption`, also for errors.
         """
         with self._inference():
