@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote
 
 from tiling import is_address
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # Start of an address, even with one slash missing, and its end within a sentence.
 _SERVER = r"(?:\w://+|\w\w:/)"

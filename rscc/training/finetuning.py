@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,15 +14,13 @@ from rscc.evaluation.bootstrap import Interval, Resamples, percentile_interval
 from rscc.evaluation.evaluate import score_model
 from rscc.evaluation.markdown import percent, table, unit
 from rscc.evaluation.score_rows import EvaluationRow
+from rscc.facts.fact_model import FactModel
 from rscc.files import atomic_write
 from rscc.model_card import ModelCard
 from rscc.model_folder import ModelFolder, load_facts, load_model, open_model_folder
 from rscc.sequences import evenly
 from rscc.training.model_export import fit_facts_and_roads, save_with_facts
 from rscc.training.training_run import Run
-
-if TYPE_CHECKING:
-    from rscc.facts.fact_model import FactModel
 
 MAX_COMPARED = 250
 """Validation pairs that two models are compared on; of more, every k-th is taken."""

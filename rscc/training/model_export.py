@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from rscc.config import Config
 from rscc.data.caches import EMPTY, PairCache
@@ -16,6 +16,7 @@ from rscc.data.pairs import PairRecord
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.evaluate import OVERHEAD
 from rscc.facts.calibration import FlagCalibration
+from rscc.facts.fact_model import FactModel
 from rscc.model_card import LOCALISATIONS, ModelCard
 from rscc.model_folder import (
     ModelFolder,
@@ -41,11 +42,6 @@ from rscc.training.training_data import learns_the_flag
 from rscc.training.training_loop import TrainResult
 from rscc.training.training_run import Run, RunPaths
 from rscc.training.validation import image_batches, mask_curve, masked_batches
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rscc.facts.fact_model import FactModel
 
 _log = logging.getLogger(__name__)
 

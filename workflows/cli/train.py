@@ -5,16 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from rscc.config import MOST_EPOCHS, MOST_SEED
+from rscc.config import MOST_EPOCHS, MOST_SEED, Config
 from rscc.errors import extra
 from workflows.cli.options import Dataset, Paper, option, switch, takes_options
 from workflows.cli.terminal import Terminal
 from workflows.files import one_line_if_disk_full
-
-if TYPE_CHECKING:
-    from rscc.config import Config
 
 
 @takes_options()

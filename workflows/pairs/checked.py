@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tiling import ANYWHERE, Access
 from workflows.addresses import public_path
@@ -19,9 +19,7 @@ from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rows import PairRow, UnnamedPair
 from workflows.pairs.rules import common_ground
 from workflows.pairs.table import read_pairs
-
-if TYPE_CHECKING:
-    from workflows.progress import Progress
+from workflows.progress import Progress
 
 
 def table_catalog(

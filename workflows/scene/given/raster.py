@@ -9,21 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rasterio.errors import RasterioError
 from rasterio.windows import Window as RasterWindow
 
-from tiling import ANYWHERE, Band, ReprojectionFailed, describe, open_scene, polygonize, to_wgs84
+from tiling import (
+    ANYWHERE,
+    Access,
+    Band,
+    ReprojectionFailed,
+    SceneInfo,
+    describe,
+    open_scene,
+    polygonize,
+    to_wgs84,
+)
 from tiling.gdal import read_error
 from workflows.errors import GivenInvalid
 from workflows.printable import printable
 from workflows.scene.given.layer import MOST_FEATURES, GivenLayer
 from workflows.scene.given.outlines import GivenOutline
-
-if TYPE_CHECKING:
-    from tiling import Access, SceneInfo
 
 MOST_CLASSES = 20
 CHANGED = 0.5

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rscc.model_folder import ModelCard
+from tiling import TileGrid, Window
 from workflows.printable import counted
 from workflows.progress import cores
 from workflows.scene.network.memory import MemoryPlan
-
-if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
-    from tiling import TileGrid, Window
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from rscc.model_folder import ModelCard
 from tiling import TilingError, choose_bands
 from workflows.dates import scene_date
 from workflows.errors import WorkflowError
@@ -23,9 +24,6 @@ from workflows.scene.network.memory import plan
 from workflows.scene.opening import OpenPair, open_pair
 from workflows.scene.resolution import check_resolution
 from workflows.scenes import Scene, read_header
-
-if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
 
 T = TypeVar("T")
 
