@@ -47,7 +47,6 @@ class PairState(NamedTuple):
     """One pair.
 
     Attributes:
-        pair: its id.
         number: its place in the table of pairs, from 0; None if the table does not have it.
         before, after: its scenes as the table names them, without secrets of addresses.
         date_before, date_after, site: as in the table; None where it has none.
@@ -56,9 +55,7 @@ class PairState(NamedTuple):
         state: ``pending``, ``done`` or ``failed``.
         key: of the report or failure that exists; empty if there is none, or it is not known.
         stamp: modification time of that file in nanoseconds since 1970; 0 if there is none.
-        worker: the name of the worker; None where it is not known.
         finished: seconds since 1970; None if the pair is pending.
-        seconds: that the worker took.
         changes, area_m2, tiles: changes found, their square metres, and tiles processed; None unless done.
         warnings: of the report, one line each.
         kind: of a failure: ``refused`` input, a ``failed`` run, or one that ``crashed`` its process.
@@ -122,7 +119,6 @@ class Index:
     """The index in memory. One thread uses it, but for :meth:`get`.
 
     Args:
-        archive_id: of the mark of the archive.
         connection: a database with the tables; None makes an empty one.
     """
 

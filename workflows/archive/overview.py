@@ -42,7 +42,6 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
     """Return an overview of an archive.
 
     Args:
-        folder: the archive.
         page: where it will be shown; addresses of reports are relative to it.
 
     Returns:
@@ -56,7 +55,6 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
         pair) and ``changes_in_all``.
 
     Raises:
-        ArchiveMissing: there is no archive.
         ReportsDamaged: a report of a pair that is done is missing or damaged.
     """
     pairs: list[dict[str, Any]] = []

@@ -67,8 +67,6 @@ def pair_keys(
     same, and its id is added to ``missing``.
 
     Args:
-        rows: the pairs.
-        identities: hashes the scenes.
         settings: the :func:`settings_key`.
         keep: stores file hashes, called now and then.
         made_of: returns what the report of a pair was made of; None where there is no report.

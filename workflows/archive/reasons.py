@@ -22,9 +22,7 @@ class Reason:
 
     Attributes:
         kind: ``refused``, ``failed`` or ``crashed``; ``warned`` for a warning of a pair that is done.
-        error: class of the errors; empty for a warning.
         line: message of the first pair, with FILE in place of names of files.
-        count: number of pairs.
         pairs: ids of the first of them.
     """
 

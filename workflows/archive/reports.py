@@ -21,9 +21,6 @@ class Found(NamedTuple):
 
     Attributes:
         changes: their number, ``area_m2`` the sum of their square metres.
-        tiles: that were processed.
-        seconds: that the run took.
-        warnings: of the run record.
     """
 
     changes: int = 0
@@ -34,11 +31,7 @@ class Found(NamedTuple):
 
 
 def found_in(report: Mapping[str, Any]) -> Found:
-    """Count the changes of a report, a feature collection; an area that is not a number counts as 0.
-
-    Raises:
-        LookupError, TypeError, AttributeError: it is not a report.
-    """
+    """Count the changes of a report, a feature collection; an area that is not a number counts as 0."""
     areas = [feature["properties"].get("area_m2") for feature in report["features"]]
     run = report["rscc"]
     tiles, seconds, warnings = run["tiling"].get("tiles"), run.get("seconds"), run.get("warnings")
@@ -102,11 +95,7 @@ def done_report(path: Path, changes: int | None) -> Report:
 
 
 def _is_edited(path: Path) -> bool:
-    """Return whether a report has another text than rscc writes, as after it was saved in a GIS.
-
-    Raises:
-        ReportInvalid: it is damaged.
-    """
+    """Return whether a report has another text than rscc writes, as after it was saved in a GIS."""
     text = read_file(path, LARGEST_BYTES)
     content = parsed_json(text)
     features = content.pop("features")

@@ -32,14 +32,10 @@ def draw_sample(folder: str | Path, count: int, seed: int = 0) -> Report:
     names scenes only where all changes are of one pair.
 
     Args:
-        folder: an archive.
         count: number of changes; all of them where there are fewer.
-        seed: the same seed draws the same changes of the same archive.
 
     Raises:
-        ArchiveMissing: there is no archive.
         NothingToSample: it has no changes yet.
-        ReportsDamaged: a report is missing or damaged.
     """
     pairs = list(_pairs(folder))
     total = sum(changes for _, changes in pairs)

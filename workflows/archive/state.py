@@ -30,7 +30,6 @@ class State:
     """What the folders of an archive hold.
 
     Attributes:
-        folder: the archive.
         index: brought up to date in memory; the file is as it was.
         removed: pairs that were done and whose reports are gone or damaged.
         damaged: those of them whose reports are damaged.
@@ -111,11 +110,7 @@ class State:
 
 @contextmanager
 def read_state(path: str | Path) -> Iterator[State]:
-    """Read the state of an archive, also while runs work on it; nothing is written.
-
-    Raises:
-        ArchiveMissing: there is no archive.
-    """
+    """Read the state of an archive, also while runs work on it; nothing is written."""
     folder = ArchiveFolder(path)
     archive_id = folder.archive_id()
     with ThreadPoolExecutor(THREADS) as pool:

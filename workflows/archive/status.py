@@ -116,11 +116,9 @@ class Status:
     """The progress of an archive.
 
     Attributes:
-        counts: pairs by state.
         warned: pairs that are done and have warnings.
         changes: found, ``area_m2`` the sum of their square metres, ``tiles`` the tiles processed.
         at_work: number of runs that work on it now.
-        runs: those of them that are past planning.
         worked: seconds in which runs worked on it so far.
         per_hour: pairs ended per hour in that time; None before the first one.
         per_hour_now: the same in the last ten minutes of work.
@@ -146,11 +144,7 @@ class Status:
 
 
 def archive_status(path: str | Path) -> Status:
-    """Return the progress of an archive, also while runs work on it.
-
-    Raises:
-        ArchiveMissing: there is no archive.
-    """
+    """Return the progress of an archive, also while runs work on it."""
     folder = ArchiveFolder(path)
     with read_state(path) as state:
         counts = state.index.counts()

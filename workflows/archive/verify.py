@@ -63,7 +63,6 @@ class Verifier:
 
     Attributes:
         before, after: where the scenes are now; None: where the report says, or beside it.
-        model: name or folder of the model; None: the name in the report.
     """
 
     before: str | None = None
@@ -73,11 +72,7 @@ class Verifier:
     _folders: dict[str, tuple[ModelFolder, tuple[str, str]]] = field(default_factory=dict)
 
     def verify(self, path: Path) -> Iterator[Verification]:
-        """Yield the findings on a report, on a layer of an archive, or on each report of an archive.
-
-        Raises:
-            ReportInvalid: the file is none of these, or is damaged.
-        """
+        """Yield the findings on a report, on a layer of an archive, or on each report of an archive."""
         folder = ArchiveFolder(path)
         if not folder.pairs.is_dir():
             yield self._file(path)

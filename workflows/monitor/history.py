@@ -62,7 +62,6 @@ def history_of(sightings: Sequence[Sighting], dates: Mapping[str, str], confirm:
 
     Args:
         sightings: one for each scene, in order of date.
-        dates: the date of each scene by its name.
         confirm: usable dates that confirm, end or drop an event, at least 1.
     """
     usable = _one_per_date([one for one in sightings if one.state != "hidden"], dates)

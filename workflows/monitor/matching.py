@@ -34,13 +34,7 @@ MOSTLY = 0.5
 def continue_events(
     found: Sequence[FoundEvent], stored: Sequence[StoredEvent], dates: Mapping[str, str]
 ) -> list[StoredEvent]:
-    """Return all events of a place, in order of their numbers.
-
-    Args:
-        found: the events of this run.
-        stored: those of the last run.
-        dates: the date of each scene by its name.
-    """
+    """Return all events of a place, in order of their numbers."""
     found = [stable(one) for one in found]
     found = [one for one in found if not one.geometry.is_empty]
     share = _shares([one.geometry for one in found], [one.found.geometry for one in stored])

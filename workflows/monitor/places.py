@@ -39,7 +39,6 @@ class KnownScene:
         source: path or address, without signatures.
         date: ISO, as precise as known.
         key: what the scene is known by, see :mod:`workflows.identity`.
-        gsd: metres per pixel.
     """
 
     name: str
@@ -106,11 +105,7 @@ class Place:
 
 
 def read_places(folder: MonitorFolder) -> list[Place]:
-    """Return the stored places, in order of their names.
-
-    Raises:
-        MonitorDamaged: the state of one is damaged.
-    """
+    """Return the stored places, in order of their names."""
     return [read_state(folder.place(name) / NAME, partial(_place, name)) for name in folder.place_names()]
 
 

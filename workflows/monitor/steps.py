@@ -64,9 +64,6 @@ def find_steps(
 
     Args:
         model: in place of the shipped coefficients.
-
-    Raises:
-        TilingError: a scene cannot be read.
     """
     if len(series.scenes) < 2:
         return []
@@ -90,11 +87,7 @@ def find_steps(
 def measured_blocks(
     series: Series, cube: SeriesCube, progress: Progress | None = None
 ) -> Iterator[tuple[Window, Window, Measured]]:
-    """Yield windows that cover the grid once, and each within a wider window with what was measured there.
-
-    Raises:
-        SceneDamaged: pixels of a file cannot be decoded.
-    """
+    """Yield windows that cover the grid once, and each within a wider window with what was measured there."""
     months = _months(series)
     # A date that is known to the year only has no season.
     season = months if all(len(scene.date.text) > 4 for scene in series.scenes) else None

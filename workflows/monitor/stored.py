@@ -41,7 +41,6 @@ class News:
     """A change of state that a run found.
 
     Attributes:
-        event: number of the event.
         state: its new state; ``was``: the one before, None for a new event.
         date: date of the scene that gave the evidence; ``scene``: its name.
     """
@@ -59,7 +58,6 @@ class PlaceEvents:
 
     Attributes:
         made_of: digest of the scenes and options that they were made of; empty before the first run.
-        confirm: usable scenes that confirm an event.
         events: in order of their numbers.
         news: all changes of state, in the order in which they were found.
     """
@@ -71,11 +69,7 @@ class PlaceEvents:
 
 
 def read_events(folder: Path) -> PlaceEvents:
-    """Return the events stored in the folder of a place; none before the first run.
-
-    Raises:
-        MonitorDamaged: the file is damaged.
-    """
+    """Return the events stored in the folder of a place; none before the first run."""
     found: PlaceEvents = read_state(folder / NAME, _place_events, PlaceEvents())
     return found
 
@@ -91,11 +85,7 @@ def write_events(folder: Path, stored: PlaceEvents) -> None:
 
 
 def read_context(folder: Path) -> dict[int, tuple[Overlap, ...]]:
-    """Return the context areas of the events of a place, by their numbers; those of the last run with any.
-
-    Raises:
-        MonitorDamaged: the file is damaged.
-    """
+    """Return the context areas of the events of a place, by their numbers; those of the last run with any."""
 
     def parse(content: Mapping[str, Any]) -> dict[int, tuple[Overlap, ...]]:
         return {int(number): tuple(Overlap(**one) for one in ones) for number, ones in content.items()}

@@ -23,13 +23,7 @@ class Event:
     """One event of a place.
 
     Attributes:
-        place: name of the place.
-        stored: the event with its number.
-        history: its states and dates.
         site: number of the first event of its site: events that touch over time are of one site.
-        caption: its sentence.
-        dates: the date of each scene by its name.
-        context: the areas of context layers that it overlaps.
     """
 
     place: str
@@ -118,11 +112,7 @@ def time_of(event: Event) -> float:
 
 
 def view_monitor(folder: MonitorFolder) -> list[PlaceView]:
-    """Return the places of a monitor with their events; nothing is written.
-
-    Raises:
-        MonitorDamaged: its state is damaged.
-    """
+    """Return the places of a monitor with their events; nothing is written."""
     return [_view(place, folder) for place in read_places(folder)]
 
 

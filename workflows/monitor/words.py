@@ -60,10 +60,7 @@ def sentence_of(found: FoundEvent, history: History, *, withdrawn: bool = False,
     """Return the sentence of an event.
 
     Args:
-        found: what changed.
-        history: when.
         withdrawn: later scenes do not hold it any more.
-        inside: name of the area that holds it, if any.
     """
     when = _between(history.last_absent, history.first_seen)
     where = f"inside {inside}" if inside else ""

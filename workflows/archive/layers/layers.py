@@ -73,14 +73,11 @@ def write_layers(claim: Claim, rows: Rows, progress: Progress | None = None, *, 
     Layers that are up to date are left alone; the summary alone is replaced where only times differ.
 
     Args:
-        claim: the archive.
         rows: returns its pairs in the order of the table, the same at each call.
-        progress: called with the stage ``layers``, in pairs.
         stale: write all layers, because a report was edited.
 
     Raises:
         ReportsDamaged: reports of pairs that are done are missing or damaged; ``pairs`` names them.
-        OutputNotWritable: the system refused.
     """
     folder = claim.folder
     with claim.drafting() as draft:
@@ -163,11 +160,7 @@ def _tables(
 
 
 def _report(folder: ArchiveFolder, row: PairState) -> dict[str, Any] | None:
-    """Return the report of a pair; None if it is not done.
-
-    Raises:
-        OSError, ValueError: it is missing, or no JSON.
-    """
+    """Return the report of a pair; None if it is not done."""
     if row.state != DONE:
         return None
     report: dict[str, Any] = parsed_json(read_file(folder.pair_folder(row.pair) / REPORT, LARGEST_BYTES))

@@ -26,17 +26,11 @@ EACH = 24
 def write_pages(archive: Archive, servers: ServerOptions, progress: Progress | None = None) -> list[str]:
     """Write what is missing or older than its report, then the page of the archive.
 
-    Args:
-        archive: that this run works on.
-        servers: which may be asked for scenes.
-        progress: called with the stage ``pages``, in pairs.
-
     Returns:
         The pairs without a page, because their scenes cannot be read.
 
     Raises:
         ReportsDamaged: a report was damaged since the layers were written.
-        OutputNotWritable: the system refused.
     """
     done, without = [row.pair for row in archive.index.rows(DONE)], []
     for number, pair in enumerate(done, start=1):

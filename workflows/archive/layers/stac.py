@@ -36,7 +36,6 @@ def stac_item(row: PairState, report: Mapping[str, Any], key: str = "") -> dict[
     after.
 
     Args:
-        row: the pair.
         report: its report, a feature collection.
         key: of the pair, from which a lost index is rebuilt.
     """

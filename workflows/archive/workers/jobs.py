@@ -37,7 +37,6 @@ class Job:
     """What goes to a worker beside its task.
 
     Attributes:
-        source: the model.
         version: of rscc in the process that leads the run.
         devices: of the workers of this machine, by their names from 1; empty on a cluster.
     """
@@ -77,11 +76,7 @@ class ModelKeeper(WorkerPlugin):
 
 
 def do(task: Task, job: Job) -> Outcome | Unable:
-    """Do a task in a thread of a worker.
-
-    Raises:
-        TaskFailed: it failed, and another attempt may succeed.
-    """
+    """Do a task in a thread of a worker."""
     worker = get_worker()
     if rscc.__version__ != job.version:
         return Unable(other_version(f"worker {worker.name} has rscc {rscc.__version__}", job.version), 2)

@@ -124,14 +124,10 @@ def local_cluster(
     """Yield a running cluster; at the end its worker processes are killed.
 
     Args:
-        workers: number of worker processes, each with one thread for tasks.
         threads: that each computes with.
         memory: bytes at which the nanny of a worker ends its process.
         allowed_failures: workers that may die of a task before Dask gives the task up.
         preload: module that worker processes have loaded before they start.
-
-    Raises:
-        WorkersUnable: the worker processes cannot be started.
     """
     variables = {
         "OMP_NUM_THREADS": str(threads),

@@ -40,8 +40,6 @@ class StackResult:
     """Scores of all methods.
 
     Attributes:
-        scores: by method.
-        places: number of places.
         held_out: places that the shipped coefficients were fitted on; each was scored without itself.
     """
 
@@ -83,14 +81,8 @@ def evaluate_stacks(
     A place that the shipped coefficients were fitted on is scored with those fitted without it.
 
     Args:
-        folder: a folder of series with ``truth.json``.
         baselines: also score the plain ones and rscc-medium.
         device: for rscc-medium, see :meth:`rscc.Captioner.load`.
-        progress: called with the stage ``places``.
-
-    Raises:
-        DatasetLayoutInvalid: the folder has another layout.
-        TilingError: a scene cannot be read.
     """
     truth = read_truth(folder)
     captioner = _medium(device) if baselines else None

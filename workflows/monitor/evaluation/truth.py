@@ -63,11 +63,7 @@ def month_of(date: str) -> int:
 
 
 def read_truth(folder: Path) -> dict[str, PlaceTruth]:
-    """Return the truth of each place of a folder.
-
-    Raises:
-        DatasetLayoutInvalid: ``truth.json`` is missing, damaged, or names a place that has no folder.
-    """
+    """Return the truth of each place of a folder."""
     path = folder / "truth.json"
     try:
         places = json.loads(path.read_text(encoding="utf-8"))
@@ -92,7 +88,6 @@ def series_of(folder: Path, chosen: slice = slice(None)) -> Series:
     """Return the scenes of a place's folder in order of date.
 
     Raises:
-        TilingError: one cannot be read.
         DatasetLayoutInvalid: there are fewer than two, or a name has no date.
     """
     scenes = []

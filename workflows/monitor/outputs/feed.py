@@ -20,11 +20,7 @@ _EVER = "0001-01-01T00:00:00Z"
 
 
 def check_feed(path: Path, monitor_id: str | None) -> None:
-    """Make sure that a feed can be written, and replaces nothing but the feed of the same monitor.
-
-    Raises:
-        OutputFolderMissing, OutputExists, OutputNotWritable: it cannot.
-    """
+    """Make sure that a feed can be written, and replaces nothing but the feed of the same monitor."""
     check_free((path,), overwrite=True)
     if not path.exists():
         return
@@ -36,11 +32,7 @@ def check_feed(path: Path, monitor_id: str | None) -> None:
 
 
 def write_feed(path: Path, events: Sequence[Event], monitor_id: str, name: str) -> None:
-    """Write the feed; the newest change of state comes first. The same events make the same bytes.
-
-    Raises:
-        OutputNotWritable: the system refused.
-    """
+    """Write the feed; the newest change of state comes first. The same events make the same bytes."""
     # GDAL and feed readers find these prefixes by their names.
     ElementTree.register_namespace("", _ATOM)
     ElementTree.register_namespace("georss", _GEORSS)

@@ -41,7 +41,6 @@ def check_target(target: str, access: Access) -> None:
         AddressForbidden: it is an address, and ``access`` is offline.
         OptionInvalid: it is an address of another kind than http and https.
         OutputExists: the file holds something else.
-        OutputFolderMissing, OutputNotWritable: the file cannot be written.
     """
     if is_web(target):
         access.check_address(public_path(target), target)
@@ -63,7 +62,6 @@ def send(notices: Sequence[Mapping[str, Any]], target: str, access: Access) -> N
 
     Raises:
         NoticeFailed: a server refused one, or does not answer; the next run tries again.
-        OutputNotWritable: the system refused.
     """
     if not is_web(target):
         _append(notices, Path(target))
@@ -101,8 +99,6 @@ def notices_of(
     Args:
         news: by place, in order.
         first: how many of each place were told before; numbers the notices.
-        places: the places as they are now.
-        monitor_id: id in the mark of the monitor.
     """
     views = {view.place.name: {event.stored.number: event for event in view.events} for view in places}
     for place, ones in news.items():

@@ -29,16 +29,7 @@ _LETTERS = {"seen": "s", "absent": "a", "hidden": "h"}
 
 
 def write_place_page(view: PlaceView, folder: Path, path: Path) -> None:
-    """Write the page of a place.
-
-    Args:
-        view: the place with its events.
-        folder: the folder of the place, with its pictures.
-        path: where the page goes.
-
-    Raises:
-        OutputNotWritable: the system refused.
-    """
+    """Write the page of a place."""
     frame = frame_of(view.place)
     pictures = read_pictures(folder, view.place.scenes, int(SIZE / _AS_TEXT))
     shown = [None if one is None else data_address(one) for one in pictures]

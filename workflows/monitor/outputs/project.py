@@ -25,11 +25,7 @@ _MARGIN = 0.05
 
 
 def write_project(target: Path, places: Sequence[PlaceView]) -> None:
-    """Write ``events.qgz`` beside ``events.gpkg``; the same content makes the same bytes.
-
-    Raises:
-        OutputNotWritable: the system refused.
-    """
+    """Write ``events.qgz`` beside ``events.gpkg``; the same content makes the same bytes."""
     rasters = list(_rasters(target, places))
     dates = [PartialDate(scene.date) for view in places for scene in view.place.scenes]
     grounds = [view.place.ground for view in places]

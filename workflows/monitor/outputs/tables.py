@@ -78,11 +78,7 @@ def observation_rows(events: Sequence[Event]) -> Iterator[Row]:
 
 
 def write_tables(folder: Path, events: Sequence[Event]) -> None:
-    """Write ``events.gpkg``, ``events.parquet`` and ``observations.parquet`` into a folder.
-
-    Raises:
-        OSError: they cannot be written.
-    """
+    """Write ``events.gpkg``, ``events.parquet`` and ``observations.parquet`` into a folder."""
     tables = {"events": (EVENTS, event_rows), "observations": (OBSERVATIONS, observation_rows)}
     for name, (schema, rows) in tables.items():
         with ChangeTable(folder / f"{name}.parquet", schema.append(pa.field("bbox", BBOX))) as table:

@@ -31,9 +31,6 @@ def write_outputs(folder: MonitorFolder, places: Sequence[PlaceView], options: M
     """Write all outputs of a monitor; only under its lock.
 
     ``events.geojson`` comes last: while it has the digest of the state, all others are up to date.
-
-    Raises:
-        OutputNotWritable: the system refused.
     """
     events = [event for view in places for event in view.events]
     about = {"rscc:digest": hash_of([VERSION, list(map(_state_of, events))])}

@@ -33,8 +33,6 @@ class StepChange:
         pixels: its outlines in pixels of the grid of the place.
         geometry: its outlines in WGS84.
         probability: mean probability of its pixels, 0..1.
-        count: number of objects; None if they are not counted.
-        area_m2: geodesic area.
         facts: as :attr:`workflows.monitor.events.FoundEvent.facts`.
         pooled: mean probability in its outlines by the name of each pair; None where a pair shows less than
             half of them.
@@ -79,11 +77,7 @@ class KeptSteps:
             return None
 
     def write(self, step: int, changes: Iterable[StepChange]) -> None:
-        """Keep the changes after date ``step``.
-
-        Raises:
-            OSError: the system refuses.
-        """
+        """Keep the changes after date ``step``."""
         with atomic_write(self._path(step)) as (draft,):
             draft.write_text(json.dumps(list(map(_written, changes))) + "\n", encoding="utf-8")
 

@@ -35,7 +35,6 @@ def step_probability(read: Read, step: int, count: int, reach: int = REACH) -> n
     Args:
         read: gives the maps of pairs at most ``reach`` apart.
         step: number of the last date before it, 0..count - 2.
-        count: number of dates.
     """
     found: np.ndarray | None = None
     for sets in _witnesses(step, count, reach):

@@ -56,10 +56,8 @@ def shown_by_dates(pooled: Pooled, step: int, stop: int | None, count: int) -> l
     """Return what each date shows of the step after date ``step``.
 
     Args:
-        pooled: see :data:`Pooled`.
         step: the last date that shows the ground as before.
         stop: the last date before the ground changed again; None where it did not.
-        count: number of dates.
     """
     end = count - 1 if stop is None else stop
     before, after = range(step + 1), range(step + 1, end + 1)

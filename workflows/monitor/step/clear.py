@@ -57,8 +57,6 @@ def usable_dates(values: np.ndarray, valid: np.ndarray, ground: Ground) -> np.nd
 
     Args:
         values: (dates, 3, h, w) matched grey values.
-        valid: (dates, h, w).
-        ground: what is usual.
     """
     brightness = values.mean(axis=1)
     hidden = _clouds(values, brightness, ground)

@@ -53,7 +53,6 @@ class SeriesCube:
     Attributes:
         infos: headers, in order of date.
         grid: the grid of the coarsest scenes, of these the one with most ground.
-        lines: see :class:`Lines`.
         sample: values (dates, 3, h, w) and validity (dates, h, w) of windows from all over the grid.
         median: (3, n) median of the dates of the sample.
         parts: parts of the spectrum that all scenes have by the names of their bands, see
@@ -90,37 +89,21 @@ class SeriesCube:
     @classmethod
     @contextmanager
     def open(cls, series: Series, options: MonitorOptions) -> Iterator[SeriesCube]:
-        """Open all scenes; in one thread.
-
-        Raises:
-            TilingError: a scene cannot be read.
-        """
+        """Open all scenes; in one thread."""
         with ExitStack() as stack:
             yield cls(series, options, stack)
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """Return grey values (dates, 3, h, w) float32, matched, and validity (dates, h, w).
-
-        Raises:
-            SceneDamaged: pixels of a file cannot be decoded.
-        """
+        """Return grey values (dates, 3, h, w) float32, matched, and validity (dates, h, w)."""
         values, valid = self._grey([reader.read(window) for reader in self._readers])
         return self._matched(values), valid
 
     def whole(self) -> np.ndarray:
-        """Return the values (dates, 3, h, w) of the whole grid; for small scenes.
-
-        Raises:
-            SceneDamaged: pixels of a file cannot be decoded.
-        """
+        """Return the values (dates, 3, h, w) of the whole grid; for small scenes."""
         return self.read(Window(0, 0, self.grid.width, self.grid.height))[0]
 
     def spectral_means(self, rows: np.ndarray, cols: np.ndarray, dates: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the mean of each of :attr:`parts` over some pixels, (n,) for n dates, in units of the files.
-
-        Raises:
-            TilingError: a scene can no longer be read.
-        """
+        """Return the mean of each of :attr:`parts` over pixels, (n,) for n dates, in units of the files."""
         top, left = int(rows.min()), int(cols.min())
         window = Window(left, top, int(cols.max()) - left + 1, int(rows.max()) - top + 1)
         means = []

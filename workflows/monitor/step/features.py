@@ -43,7 +43,6 @@ class Usual:
     """What is usual in a series, measured in a sample of it.
 
     Attributes:
-        ground: see :class:`Ground`.
         noise: covariance (3, 3) of one date.
         exceeded: (k,) statistic that a tenth of the pixels exceed, for each first date.
     """
@@ -97,10 +96,7 @@ def measure(
 
     Args:
         values: (dates, 3, h, w) matched grey values.
-        valid: (dates, h, w).
-        months: of each date, or None.
         remove: see :func:`workflows.monitor.step.fit.without_season`.
-        usual: what is usual in the series.
     """
     usable = usable_dates(values, valid, usual.ground)
     clear = clear_series(values, usable, usual.ground)

@@ -43,7 +43,6 @@ def without_season(months: np.ndarray | None, dates: int) -> np.ndarray:
 
     Args:
         months: of each date, counted from any; None if a date is known to the year only.
-        dates: their number.
     """
     columns = [np.ones(dates)]
     if months is not None and dates >= SEASON_DATES and np.ptp(months) >= SEASON_MONTHS:

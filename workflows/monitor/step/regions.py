@@ -65,9 +65,7 @@ def find_regions(pixels: Pixels, months: np.ndarray, limits: RegionLimits) -> It
     """Yield the pixels of each region, in the order of their first rows.
 
     Args:
-        pixels: in any order.
         months: of each date, counted from any.
-        limits: see :class:`RegionLimits`.
     """
     for member in _components(pixels):
         if len(member) < limits.pixels or pixels.probability[member].max() < limits.peak:

@@ -80,11 +80,7 @@ class CellGrid:
 
 
 class Visibility:
-    """Reads ``visibility.tif``.
-
-    Attributes:
-        grid: its cells.
-    """
+    """Reads ``visibility.tif``."""
 
     def __init__(self, path: Path, anchor: tuple[int, int], area: Window) -> None:
         self.grid = CellGrid.over(area, anchor)
@@ -98,11 +94,7 @@ class Visibility:
             raise MapsUnusable(f"{path}: it does not fit the other maps; caption the scenes again")
 
     def cells(self, cells: Window) -> np.ndarray:
-        """Return all bands of some cells, (6, rows, columns) uint8.
-
-        Raises:
-            SceneDamaged, MapsUnusable: they cannot be decoded, or are none of ours.
-        """
+        """Return all bands of some cells, (6, rows, columns) uint8."""
         values = read_raster(self._file, cells, range(1, len(BANDS) + 1))
         if values[:2].max(initial=0) >= len(HIDDEN_BY):
             raise MapsUnusable(f"{self._file.name}: the maps are damaged; caption the scenes again")
