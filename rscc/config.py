@@ -3,8 +3,6 @@
 An unknown key, a missing loss weight or a value out of range raises :class:`~rscc.errors.ConfigInvalid`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Devices, the number formats that they compute fast, and the memory allocator."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 

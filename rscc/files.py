@@ -1,7 +1,5 @@
 """Bounded reads of regular files, strict JSON, atomic writes of files and folders, and cells of CSV."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import json

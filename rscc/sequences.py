@@ -1,7 +1,5 @@
 """Batches and samples of sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar

@@ -3,8 +3,6 @@
 An unknown key, a wrong type or a value out of range is a :class:`~rscc.errors.ConfigInvalid`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import types

@@ -7,8 +7,6 @@ import of ``torchvision``: only if the library cannot be loaded does it declare 
 kernel, so that calling them still fails with a clear error.
 """
 
-from __future__ import annotations
-
 import importlib.machinery
 import importlib.util
 import os

@@ -7,8 +7,6 @@ depends on what is kept: a file that is missing or damaged is made again, and it
 first pass gave.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A model description of a few bytes can describe a network of any size, so memory
 weights file beside it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

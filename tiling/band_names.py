@@ -1,7 +1,5 @@
 """What the names of bands tell: parts of the spectrum in words, wavelengths, or the bands of a sensor."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

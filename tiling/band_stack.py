@@ -1,7 +1,5 @@
 """Stack single-band rasters of one scene as one VRT."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement, tostring

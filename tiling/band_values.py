@@ -1,7 +1,5 @@
 """Any bands of both dates of a pair in the values of their files, on the working grid."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 

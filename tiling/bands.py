@@ -1,7 +1,5 @@
 """Choose the red, green and blue band: as requested, else by what the file says, else by order."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

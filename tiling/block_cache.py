@@ -1,7 +1,5 @@
 """A cache of warped blocks that computes each block once for all threads."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable

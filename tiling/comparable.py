@@ -3,8 +3,6 @@
 Under opaque cloud or dense haze, and in flat fill, the texture that the other date has is lost.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 CELL = 8

@@ -3,8 +3,6 @@
 PROJ opens each file that such a text names (grids, parameter files, ``+init``); a pipe there blocks for ever.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

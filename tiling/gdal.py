@@ -1,7 +1,5 @@
 """GDAL's options for files of strangers, and its errors in our words."""
 
-from __future__ import annotations
-
 import os
 import re
 import threading

@@ -1,7 +1,5 @@
 """Ground distances, areas and WGS84 coordinates; longitudes first everywhere."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Read the position of a raster on the map: an affine transform, or ground control points (GCPs)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

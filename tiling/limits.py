@@ -1,7 +1,5 @@
 """Limits on rasters, checked before a pixel is decoded."""
 
-from __future__ import annotations
-
 import struct
 import zipfile
 import zlib

@@ -4,8 +4,6 @@ Names are local files, rasters in local zip archives, and objects on servers; no
 standard input, parts of files, chains of virtual file systems.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field

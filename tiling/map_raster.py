@@ -4,8 +4,6 @@ A new raster has its full size from the start and is not compressed, so writing 
 else in the file. Pixels that were never written read as 0 and take no space on most file systems.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator, Sequence

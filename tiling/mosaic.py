@@ -5,8 +5,6 @@ where the network sees least context, and add up to one at every pixel, so a res
 the tiling stays unchanged. They are those of the whole scene, so a pixel has the same value in every area.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Only headers are read; no pixel is decoded.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """One-line warnings about a pair that can be read but may mislead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ without rounding. Only finished regions are filtered, then simplified, then move
 would change the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

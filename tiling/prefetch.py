@@ -1,7 +1,5 @@
 """Map a function over items in threads, a few items ahead of the consumer, in order."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Read the tiles of a pair ahead in threads, in order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

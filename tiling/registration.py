@@ -6,8 +6,6 @@ are summed before scikit-image finds the peak, and a shift is accepted if most g
 partly flattened: flat ones follow noise, raw ones shadows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache

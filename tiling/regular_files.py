@@ -1,7 +1,5 @@
 """Open regular files only: a pipe would block for ever."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -3,8 +3,6 @@
 GDAL has no driver that gives bytes. A VRT of raw pixels of one byte does.
 """
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Sample pixels of both dates from all over a scene, in bounded memory, to fit stretch and brightness."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Read the header of a scene."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

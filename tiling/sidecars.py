@@ -1,7 +1,5 @@
 """Sidecars: files beside a raster that GDAL opens with it, in any case of their names."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -4,8 +4,6 @@ Accepted are plain mosaics as ``gdalbuildvrt`` writes them: known elements, and 
 under its folder. GDAL parses XML less strictly, so it gets our serialisation, never the original text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

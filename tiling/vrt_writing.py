@@ -3,8 +3,6 @@
 A palette becomes its colours, and masked pixels become 0, so that nothing of them is mixed into neighbours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, tostring

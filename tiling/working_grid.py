@@ -1,7 +1,5 @@
 """The working grid: the pixel grid onto which both dates are read."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

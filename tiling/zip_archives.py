@@ -1,7 +1,5 @@
 """Check zip archives of strangers before one raster in them is read; nothing is unpacked to disk."""
 
-from __future__ import annotations
-
 import io
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """Removes passwords and signatures from paths and addresses that are printed or stored."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import unquote

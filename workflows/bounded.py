@@ -1,7 +1,5 @@
 """Limits on memory and time for what comes from a stranger or cannot be interrupted."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future

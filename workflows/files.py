@@ -1,7 +1,5 @@
 """Checks outputs before the work, and writes them under temporary names that are renamed when complete."""
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -5,8 +5,6 @@ the files beside it that GDAL reads with it and, for a VRT, by those of its sour
 count. A scene on a server is known by its address alone, without user, password and signature.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Options as dataclass fields: parsed and checked, with what commands, run records and archive keys need."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace

@@ -1,7 +1,5 @@
 """Progress of long jobs, the device and cores they use, and durations in words."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Ignore a database of PROJ that the environment names and our libraries cannot use."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Shipped training configs, and reading of config files."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

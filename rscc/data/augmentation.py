@@ -4,8 +4,6 @@ Every disturbance is a pure function of (image, generator, strength): image and 
 strength is above 0 and at most 1. None of them changes the ground, so captions and masks stay true.
 """
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

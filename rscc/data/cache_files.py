@@ -1,7 +1,5 @@
 """Files of arrays that are computed once; a file's name is a hash of everything its content depends on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

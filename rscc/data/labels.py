@@ -6,8 +6,6 @@ naming. These are classes of :data:`~rscc.text.object_classes.OBJECT_CLASSES` se
 nothing changed. A pair that several people read has one row per reader.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -6,8 +6,6 @@ position of one image on the other, and the whole overlap is compared. That corr
 that have nothing in common and near 1 for copies.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Words that only captions of unchanged pairs have, counted in the training pairs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain

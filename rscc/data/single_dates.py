@@ -1,7 +1,5 @@
 """Tables of images: folders of single dates with masks, their index, and crops with roads."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

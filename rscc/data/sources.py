@@ -3,8 +3,6 @@
 The batches of an epoch are a function of (seed, epoch) alone, so that a resumed run sees the same batches.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from collections import deque
 from collections.abc import Iterator, Sequence, Sized

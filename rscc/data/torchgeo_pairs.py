@@ -1,7 +1,5 @@
 """Pairs with change masks from a data set of TorchGeo, named ``torchgeo:CLASS:ROOT``."""
 
-from __future__ import annotations
-
 import inspect
 from functools import partial
 from pathlib import Path

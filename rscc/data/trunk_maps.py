@@ -1,7 +1,5 @@
 """Maps of a frozen trunk and its change head for the pairs of a training, stored or averaged."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Baselines that hardly look at the images: what a model's captions must beat."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 

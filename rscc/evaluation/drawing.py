@@ -1,7 +1,5 @@
 """Text in pictures, in Pillow's own font."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from PIL import Image, ImageDraw, ImageFont

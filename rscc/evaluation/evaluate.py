@@ -4,8 +4,6 @@ Subsets of the pairs: :mod:`rscc.evaluation.scoring`; facts that captions state:
 :mod:`rscc.evaluation.stated_facts`; pairs made from real ones: :mod:`rscc.evaluation.robustness`.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The results of an evaluation as Markdown and JSON, alone or beside the rows that papers print."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Mapping, Sequence

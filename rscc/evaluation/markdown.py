@@ -1,7 +1,5 @@
 """Tables of scores in Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

@@ -1,7 +1,5 @@
 """Scores of change masks, in 0..1."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Pairs are not selected by hand: every k-th of the changed and every k-th of the 
 of the data set. A table beside the sheet has an empty column for the verdicts.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -5,8 +5,6 @@ caption must say that something is gone. No change: each image beside itself, an
 disturbance of strength :data:`STRENGTH`, must be called unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

@@ -4,8 +4,6 @@ Every subset is scored alone, as the papers do: all pairs, the changed and the u
 pairs of each kind of change, which the data set names or the references tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

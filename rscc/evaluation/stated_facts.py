@@ -17,8 +17,6 @@ A caption that states no direction, or no number, is wrong if the references agr
 references agree on none are left out. If a pair has only one reference, that one decides.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Facts of a change of land cover, from the decisions of spectral indices on its pixels."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

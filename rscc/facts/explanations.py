@@ -7,8 +7,6 @@ attended to each other in the encoder. Part of it may go to memory without a pos
 actions, the entities of CHEERS), so a map sums to 1 at most.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -10,8 +10,6 @@ Of 298 buildings of validation pairs shown backwards, one leaves rough ground wi
 16 of 17 changes do.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import ndimage
 

@@ -1,7 +1,5 @@
 """Captions that state facts only, and the measurements of pictures that they are made of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -13,8 +13,6 @@ One network serves both: what is gone is what came when time runs backwards. A r
 so that heads trained on captions of whole pairs also answer for an outline on a map.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

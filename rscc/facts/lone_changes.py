@@ -8,8 +8,6 @@ positions are road, new(x) of :mod:`rscc.facts.road_head`, so a new road is::
     road(x) = sqrt(new(x) * p(x))
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

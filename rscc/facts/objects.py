@@ -6,8 +6,6 @@ it rises more than :data:`RISE` above the saddle to a higher one, and the ground
 object (h-maxima, then a watershed).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -10,8 +10,6 @@ It is trained on road masks of single dates, which leave out drives. The fact he
 of whole pictures, drives included, so that a road of theirs is stated only where this head finds one.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ score s becomes ``f s + (1 - f) min(s, p)``; p is the share of right sentences a
 ground, at the same mean probability of change. Removals count f squared.
 """
 
-from __future__ import annotations
-
 import math
 
 UNFAMILIAR = 0.5

@@ -1,7 +1,5 @@
 """The registry of trunks: :data:`BACKBONES` maps a config's ``model.backbone`` to its builder."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from pathlib import Path

@@ -34,8 +34,6 @@ Li et al., 2025; equation numbers are the paper's. Choices where the paper is am
   :mod:`rscc.models.cheers_gated_layer`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import torch

@@ -8,8 +8,6 @@ Choices where the paper is ambiguous:
 * No feed-forward network follows Eq. 17, as printed.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -27,8 +27,6 @@ paper is ambiguous:
   loss ``attention`` is 0.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import partial

@@ -8,8 +8,6 @@ instruction, and for each entity its text features, mapped to the width. Queries
 the shared decoder, which replaces the language model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 The ViT is the trunk and the language model the decoder; this module connects them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn

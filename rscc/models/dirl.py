@@ -33,8 +33,6 @@ The authors' released code differs in these points, which ``follow = "code"`` re
 the word embedding, and a decoder that starts from torch's defaults.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import cast
 

@@ -5,8 +5,6 @@ The convolutions of :class:`~rscc.models.shared.change_detector.ChangeHead` comp
 little time, in float32.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

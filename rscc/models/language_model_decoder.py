@@ -7,8 +7,6 @@ begin token that search and losses put before a caption represents the prefix an
 Rows of zeros in the memory are padding. They may be anywhere, get no attention and count for no position.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -11,8 +11,6 @@ gives a probability, so their maps only rank pixels, and a threshold must be cho
 Both are set to 0 where P(changed) is below the model's threshold: most tiles of a scene are unchanged.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The papers' models; :data:`MODELS` maps a config's ``model.paper`` to its class."""
 
-from __future__ import annotations
-
 from rscc.errors import ConfigInvalid
 from rscc.models.cheers import Cheers
 from rscc.models.davir import Davir

@@ -24,8 +24,6 @@ Li et al., AAAI 2025; equation numbers are the paper's. Choices where the paper 
   passes Eq. 2 to the decoder unchanged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -36,8 +36,6 @@ The authors' released code differs in these points, which ``follow = "code"`` re
 * Backward reasoning is left out of the optimiser: it teaches the rest with its initial weights.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable

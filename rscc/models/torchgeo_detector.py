@@ -5,8 +5,6 @@ else of a checkpoint is used, and no code in one is run. ``model = "changestar"`
 which TorchGeo has no task for.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import tomllib

@@ -1,7 +1,5 @@
 """The facts of one change: everything that its sentence may state."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Clauses of captions: what appears, vanishes or is replaced, and which noun phrases name something built."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

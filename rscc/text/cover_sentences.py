@@ -1,7 +1,5 @@
 """Sentences about land cover on a map: what grew, was lost or was flooded, on how many hectares, where."""
 
-from __future__ import annotations
-
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context
 
 from rscc.text.change_facts import PLANTS, SOMETHING, ChangeFacts

@@ -4,8 +4,6 @@ Every sentence states all that came and all that is gone, their number, and noth
 Several sentences state the same facts; the fullest comes first, the others are alternatives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import cycle
 

@@ -1,7 +1,5 @@
 """Captions of unchanged pairs."""
 
-from __future__ import annotations
-
 from rscc.text.vocabulary import tokenize
 
 NO_CHANGE_SENTENCES = (

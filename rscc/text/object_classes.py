@@ -6,8 +6,6 @@ them. Modifiers count as well: "villa area" names buildings. Nouns for a locatio
 shape, a material or the scene itself name nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

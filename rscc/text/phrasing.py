@@ -9,8 +9,6 @@ is the expected score of s. The second factor is modelled as linear in x, fitted
 training references; only n-grams and weights are stored, no sentences.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence

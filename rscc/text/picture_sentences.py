@@ -5,8 +5,6 @@ the facts hold. Several sentences state the same facts; a preference decides whi
 n-grams that people used for changes with similar measurements (:mod:`rscc.text.phrasing`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, product
 

@@ -6,8 +6,6 @@ bare land" is dropped or becomes the replacement. Verbs of removal are chosen by
 the frequencies of the training captions of LEVIR-CC: the same sentence always has the same reversal.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ The same parser makes the labels of the fact heads from references, checks sente
 and scores the facts of captions.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

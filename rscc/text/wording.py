@@ -1,7 +1,5 @@
 """Words that sentences about maps and about pictures share: numbers, lists, nouns of the object classes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 

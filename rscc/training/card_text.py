@@ -1,7 +1,5 @@
 """The card of a model folder: its fields, and ``CARD.md`` for readers."""
 
-from __future__ import annotations
-
 import json
 import platform
 import tomllib

@@ -1,7 +1,5 @@
 """Calibrates P(changed) and the captions' scores of a model on validation pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

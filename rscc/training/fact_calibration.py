@@ -1,7 +1,5 @@
 """Calibrates fact heads on answers for held-out pairs, and decides which facts are stated at all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -9,8 +9,6 @@ If a start on the same trunk has facts already, its heads, calibration and phras
 needs far fewer pairs.
 """
 
-from __future__ import annotations
-
 import copy
 import zlib
 from collections.abc import Iterator, Sequence

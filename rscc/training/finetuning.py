@@ -1,7 +1,5 @@
 """Fine-tuning: compare the tuned model with its start, keep the better one, train fact heads further."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ to measure how well roads are found; the head that is kept is fitted on all. The
 fitted on training pairs, see :mod:`rscc.facts.familiarity`.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Weights and vocabulary of the model that a training starts from (``rscc train --from`` and ``--trunk``)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

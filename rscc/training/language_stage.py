@@ -1,7 +1,5 @@
 """The language stage: the decoder alone learns captions, without images, as a start for captioners."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Logistic calibration: fit, adapt and cut probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

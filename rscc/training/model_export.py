@@ -1,7 +1,5 @@
 """Writes the model folder at the end of a run: thresholds and calibration from the validation split, card."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Trains a model from a config and folders to a finished model folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

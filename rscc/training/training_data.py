@@ -1,7 +1,5 @@
 """The pairs of a training run, and the source of its batches."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain

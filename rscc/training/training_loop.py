@@ -5,8 +5,6 @@ A run folder holds ``log.jsonl`` (one line per epoch), ``config.json``, ``checkp
 the random state is set at the start of each epoch, so a resumed run equals an uninterrupted one.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

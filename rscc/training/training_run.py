@@ -1,7 +1,5 @@
 """A training run: its config, its inputs, the model it starts from, and the folder that it writes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

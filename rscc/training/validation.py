@@ -1,7 +1,5 @@
 """Scores on the validation split that choose checkpoints and thresholds; the test split is never read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby

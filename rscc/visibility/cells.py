@@ -1,7 +1,5 @@
 """What the detector sees of a pair: colour, contrast and darkest pixel of cells of 8 x 8 pixels."""
 
-from __future__ import annotations
-
 import numpy as np
 
 CELL = 8

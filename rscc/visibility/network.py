@@ -1,7 +1,5 @@
 """The network that finds veils: a small U-Net over cells of both dates (Ronneberger et al. 2015)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

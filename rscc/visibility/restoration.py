@@ -1,7 +1,5 @@
 """Take a veil off a picture: Koschmieder's law solved for the ground, J = (I - a A) / (1 - a)."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import ndimage
 

@@ -1,7 +1,5 @@
 """The overview of an archive as plain values: totals, failures, and each pair with its ground and dates."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Why pairs failed and what they warn of, grouped: messages that differ only in names and numbers are one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is in the report of a pair, and whether people have marked or edited it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Draw a random sample of the changes of an archive, as a small report for a person to mark."""
 
-from __future__ import annotations
-
 import random
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence

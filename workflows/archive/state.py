@@ -1,7 +1,5 @@
 """Read the state of an archive from its folders, with the index as a cache."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The progress of an archive: counts from its folders, speed and workers from files that its runs write."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

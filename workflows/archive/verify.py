@@ -4,8 +4,6 @@ No server is contacted and no scene is decoded: files are only read and hashed, 
 anybody.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Summaries of ``rscc caption`` and of a picture by ``rscc explain``."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import textwrap

@@ -1,7 +1,5 @@
 """All commands by panel of the help, each with an example. Heavy imports stay inside the commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The command ``rscc convert``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The command ``rscc doctor``."""
 
-from __future__ import annotations
-
 import typer
 
 from rscc.folders import DEFAULT_MODEL

@@ -1,7 +1,5 @@
 """Events on stderr for the program that runs a command with ``--progress json``: one line of JSON each."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

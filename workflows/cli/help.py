@@ -1,7 +1,5 @@
 """How the help looks: panels of options and of commands, and no type beside a flag."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable
 from typing import Any

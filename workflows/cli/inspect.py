@@ -1,7 +1,5 @@
 """The command ``rscc inspect``."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import typer

@@ -1,7 +1,5 @@
 """Ctrl-C ends a command with one line and exit code 130 at any time."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

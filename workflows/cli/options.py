@@ -1,7 +1,5 @@
 """Options that several commands share, and the decorator that turns option fields into options."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from enum import StrEnum

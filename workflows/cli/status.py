@@ -1,7 +1,5 @@
 """The command ``rscc status``."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

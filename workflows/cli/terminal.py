@@ -1,7 +1,5 @@
 """Output of the commands while they run and at their end, for a person or for a program."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The command ``rscc train``."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -16,8 +16,6 @@
 A file is complete or absent: it is written beside its name and renamed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

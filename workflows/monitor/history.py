@@ -10,8 +10,6 @@
 confirmed one, and drop a candidate. Hidden scenes count for neither, and scenes of one date count once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

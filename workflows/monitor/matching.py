@@ -5,8 +5,6 @@ The pairs of found and stored events are chosen together, by the largest total o
 that is not continued keeps its own, and is withdrawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

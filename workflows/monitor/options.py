@@ -1,7 +1,5 @@
 """Options of a monitor."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -10,8 +10,6 @@
    after it, or as before it again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

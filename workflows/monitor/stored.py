@@ -1,7 +1,5 @@
 """The events of a place as they are stored: with ids that last, and their lineage."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The events of a monitor as users see them: with their dates, states and sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

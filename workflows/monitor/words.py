@@ -1,7 +1,5 @@
 """Sentences of events, and the stories of sites; they state what the evidence holds, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

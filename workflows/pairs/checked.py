@@ -1,7 +1,5 @@
 """Pairs that are known already, from a table or from two folders: their scenes are read and compared."""
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Reads the headers of many scenes: footprint, date and cloud cover."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names of pairs: safe in every file system, and the same for the same pair each time."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

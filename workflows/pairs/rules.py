@@ -1,7 +1,5 @@
 """Makes pairs of dated scenes: stacks them by the ground they show, and pairs each stack by a rule."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date

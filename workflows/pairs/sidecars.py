@@ -1,7 +1,5 @@
 """Date and cloud cover from text files beside a scene: Landsat, Sentinel-2, Planet, STAC items."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

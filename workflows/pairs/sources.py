@@ -1,7 +1,5 @@
 """Finds the kind of a source of pairs, checks that the options suit it, and reads it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

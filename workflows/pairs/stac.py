@@ -1,7 +1,5 @@
 """Pairs from STAC: items become scenes by their geometry, date, cloud cover and one of their assets."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any

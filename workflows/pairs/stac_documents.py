@@ -3,8 +3,6 @@
 Each document has limits of bytes and time, and so have all documents of a source together.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Finds the items of a STAC source: an ItemCollection, a tree of catalogs in files or on a server, an API."""
 
-from __future__ import annotations
-
 import calendar
 import os
 import re

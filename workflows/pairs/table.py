@@ -1,7 +1,5 @@
 """Reads and writes the table of pairs, which a person checks and edits before ``rscc batch``."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """One change of a report: its attributes, how they are written, and which changes a report keeps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType

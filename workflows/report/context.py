@@ -1,7 +1,5 @@
 """Layers of areas that people know, such as parcels or reserves: which of them an outline overlaps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

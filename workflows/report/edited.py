@@ -3,8 +3,6 @@
 A GIS saves a new outline without attributes, and a changed one with the old measurements beside it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

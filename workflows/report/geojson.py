@@ -1,7 +1,5 @@
 """GeoJSON geometries by RFC 7946: rounded rings that stay valid, right-hand rule, bounding boxes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

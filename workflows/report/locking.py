@@ -1,7 +1,5 @@
 """Lock a report while it is read, changed and replaced."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

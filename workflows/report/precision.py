@@ -1,7 +1,5 @@
 """Estimate how many changes of an archive are right, from the verdicts on a random sample of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Read a report from its file. A file may come from anybody, so nothing in it is trusted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Marks may come from anybody: if one does not fit the report, none is merged. Eve
 which it was given, and the newest one of a change is the valid one, in whatever order marks are merged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 A report may come from anybody, so what its record says is checked before it is used.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

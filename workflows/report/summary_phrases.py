@@ -1,7 +1,5 @@
 """Noun phrases of a summary, all of one class in numbers, areas and places; labels of changes on a map."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ A crop becomes a pair only where a person has judged every change in it. Crops t
 one site; a site is used for training or for validation, never for both.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import re

@@ -1,7 +1,5 @@
 """From regions to changes: outlines near each other are one change, parted by what came and what is gone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

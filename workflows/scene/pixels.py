@@ -1,7 +1,5 @@
 """Outlines in pixels of a grid: cut to a box, as masks, the window around one, and the evidence there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Outline, group and describe again from kept maps, with other settings and without the network."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Whether two scenes suit a model: the resolution to work at, what is refused, and warnings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

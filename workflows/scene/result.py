@@ -1,7 +1,5 @@
 """The changes of a report: what was found, with its words, dates and model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """Shared by the readers of all benchmarks: JSON files, captions, and the data set of one split."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator

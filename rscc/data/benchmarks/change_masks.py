@@ -3,8 +3,6 @@
 ``index.csv`` has the columns file, dataset, width, height and gsd_m (metres per pixel).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rscc.data.pairs import PairRecord

@@ -7,8 +7,6 @@ and ``nsc_images/CLEVR_nonsemantic_000000.png`` (only camera and light moved), `
 there). Every image of a split gives two pairs, the changed one first.
 """
 
-from __future__ import annotations
-
 from rscc.data.benchmarks.annotations import (
     PairDataset,
     clean_captions,

@@ -6,8 +6,6 @@ pair counts as changed if one of its five sentences describes a change. The spli
 ``val.txt`` and ``test.txt`` of later projects are equal and are not read.
 """
 
-from __future__ import annotations
-
 from rscc.data.benchmarks.annotations import (
     PairDataset,
     clean_captions,

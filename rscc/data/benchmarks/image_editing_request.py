@@ -5,8 +5,6 @@ holds the files. Training pairs have one request, the others three. Every pair w
 differ in size, the edited one is resized to the other.
 """
 
-from __future__ import annotations
-
 from rscc.data.benchmarks.annotations import PairDataset, clean_captions, list_of, read_annotations
 from rscc.data.pairs import PairRecord, file_name
 

@@ -6,8 +6,6 @@ LEVIR-MCI's masks in ``images/{split}/label`` are read if present, by the name o
 suffix of :data:`MASK_SUFFIXES`, and so is an entry's ``kind``, the kind of its change.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The captioned data sets by name."""
 
-from __future__ import annotations
-
 from rscc.data.benchmarks.annotations import PairDataset
 from rscc.data.benchmarks.clevr import ClevrChange, ClevrDC
 from rscc.data.benchmarks.dubai_cc import DubaiCC

@@ -8,8 +8,6 @@ The two frames of a pair were chosen because they differ: every pair counts as c
 hundred whose writer saw nothing. "Left" and "right" may mean the two frames, so do not flip these images.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 from rscc.data.benchmarks.annotations import (

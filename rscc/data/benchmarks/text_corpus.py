@@ -5,8 +5,6 @@ The file is JSON, or gzipped JSON (``.json.gz``): ``{"train": [...], "val": [...
 split, are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Random changes of the appearance of a date: light, weather, sensor, registration, shadows and cars."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

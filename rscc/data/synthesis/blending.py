@@ -5,8 +5,6 @@ a few pixels. Its colours are shifted to match the ground along its border, and 
 with the best matching ground is used. Pixels with opacity 0 stay unchanged.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeVar
 

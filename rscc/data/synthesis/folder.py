@@ -1,7 +1,5 @@
 """Writes synthetic pairs as a folder in the layout of LEVIR-CC, complete or not at all."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator

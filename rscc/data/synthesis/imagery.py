@@ -1,7 +1,5 @@
 """The imagery for synthesis: captioned training pairs, pairs with change masks, single dates."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

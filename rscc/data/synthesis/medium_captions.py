@@ -3,8 +3,6 @@
 A sentence names a class of ground only where the pixels show it, see :mod:`rscc.data.synthesis.medium_facts`.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The kinds are the keys of :data:`rscc.data.synthesis.medium_captions.PHRASES`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

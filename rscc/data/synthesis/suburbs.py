@@ -6,8 +6,6 @@ and buildings inserted into or removed from an image (:mod:`rscc.data.synthesis.
 splits are read. Every pair is a function of (seed, kind, number) alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Data modules of captioned pairs for TorchGeo's and Lightning's trainers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Captioned pairs as data sets of TorchGeo, with one dict a sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

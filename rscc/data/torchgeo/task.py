@@ -1,7 +1,5 @@
 """The five papers' captioners as a LightningModule: their own losses, optimiser and schedule."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path

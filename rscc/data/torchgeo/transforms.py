@@ -1,7 +1,5 @@
 """Random changes of samples that keep their captions true, by name in :data:`TRANSFORMS`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts that every paper's model uses: attention and 2-D positions."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Finds changed pixels and changed pairs; not part of any of the five papers."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

@@ -5,8 +5,6 @@ self-attention, cross-attention to the difference tokens, and a feed-forward net
 gives the words' logits (RDD+ACR, Caption Decoder, Eq. 14).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Base of CHEERS and DAVIR: collects entities of the captions before training, and retrieves them."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace

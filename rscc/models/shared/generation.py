@@ -1,7 +1,5 @@
 """Greedy search and beam search for captions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

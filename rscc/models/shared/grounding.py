@@ -6,8 +6,6 @@ position, one more vector: the change head's finest map, read by two convolution
 The equations of the papers are unchanged.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

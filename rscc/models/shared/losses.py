@@ -1,7 +1,5 @@
 """Loss terms as pure functions of tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

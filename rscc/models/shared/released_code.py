@@ -12,8 +12,6 @@ Against the parts that all five models share:
 Images are resized bilinearly here, the trunk's features there come from cubic resizing.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterator

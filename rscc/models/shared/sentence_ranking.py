@@ -10,8 +10,6 @@ A sentence without objects counts as if no other sentence named its object. The 
 :mod:`rscc.text.object_classes`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 

@@ -6,8 +6,6 @@ weights: the stride of a stage is in the first 1 x 1 convolution, as in the pape
 1e-3.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 
 from torch import Tensor, nn

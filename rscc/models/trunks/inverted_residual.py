@@ -7,8 +7,6 @@ timm's ``tf_efficientnet_lite0``: BatchNorm's epsilon is 1e-3, and convolutions 
 TensorFlow, depending on the size of the input.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Files of weights that others published."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

@@ -4,8 +4,6 @@ Pairs are read one by one, so memory does not grow with the archive. The layers 
 did the pairs, in whatever order; only the summary has times.
 """
 
-from __future__ import annotations
-
 import csv
 import filecmp
 import hashlib

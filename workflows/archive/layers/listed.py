@@ -1,7 +1,5 @@
 """The changes that the page of an archive lists: the largest of all pairs, with their thumbnails."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Pages of an archive: one for each pair that is done, with thumbnails beside it, and one for all pairs."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from dataclasses import replace

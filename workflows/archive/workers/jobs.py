@@ -1,7 +1,5 @@
 """The side of the workers: what a Dask task runs in a worker process."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import sys

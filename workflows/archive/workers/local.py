@@ -5,8 +5,6 @@ the machine cannot connect, and a machine without a network can run it. Where th
 it listens on 127.0.0.1.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import secrets

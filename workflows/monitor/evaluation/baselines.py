@@ -4,8 +4,6 @@ Both know nothing of clouds. Of four or five thresholds that with the best F1 of
 12 open places was taken, so they are flattered.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import shapely
 from rasterio.features import rasterize

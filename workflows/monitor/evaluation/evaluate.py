@@ -1,7 +1,5 @@
 """Score the finder of steps, simple baselines, and rscc-medium on the first and last scene of each series."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scores of reported events against dated truth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Series of monthly scenes with dated truth: ``FOLDER/PLACE/YYYY-MM.tif`` and ``FOLDER/truth.json``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

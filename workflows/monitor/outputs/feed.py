@@ -1,7 +1,5 @@
 """An Atom feed (RFC 4287) of confirmed and ended events, with their outlines as GeoRSS-Simple."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree

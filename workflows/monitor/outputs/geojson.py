@@ -1,7 +1,5 @@
 """Write events as GeoJSON: a layer for each place, and one of all places."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write the page that lists the places of a monitor, those with the latest change first."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape

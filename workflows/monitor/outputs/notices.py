@@ -4,8 +4,6 @@ Nothing is lost when a run is killed: what was not told is told by the next run,
 has the same id.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import urllib.error

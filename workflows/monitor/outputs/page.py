@@ -1,7 +1,5 @@
 """Write the events of a place as one HTML file: a map with a date slider, strips of pictures, a chart."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small pictures of the scenes of a place, all on one grid, kept beside its state for the page."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Iterator, Sequence

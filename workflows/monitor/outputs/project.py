@@ -1,7 +1,5 @@
 """Write a QGIS project of a monitor: events and scenes, each with its time for the Temporal Controller."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta

@@ -3,8 +3,6 @@
 Links are relative, so the folder can be moved or put on a server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from workflows.archive.layers.stac import STAC_VERSION

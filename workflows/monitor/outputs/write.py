@@ -1,7 +1,5 @@
 """Write the outputs of a monitor; those that are up to date stay as they are."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ A step depends on the dates around it that pairs across it hold, so its file is 
 mean probability of a change in each pair is kept with it, by the names of the pairs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Each band of the probability is F of :mod:`workflows.monitor.stack.steps`. The e
 median of that of the pairs across the step, so that one veiled date does not speak.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce

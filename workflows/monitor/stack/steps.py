@@ -14,8 +14,6 @@ dates are veiled alike. Dates without data drop out; where one side has one usab
 series, that date must do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import reduce
 from itertools import combinations

@@ -1,7 +1,5 @@
 """What each date shows of one step: the ground as before, the ground as after, or neither."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ step d has Hotelling's statistic T^2 = d' S^-1 d / var(d), with the covariance S
 towards the noise of the whole series. The season is left out of series of less than a year and a half.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The probability that a pixel changed to stay: a logistic regression on its features, with a card."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import lru_cache

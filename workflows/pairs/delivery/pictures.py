@@ -1,7 +1,5 @@
 """Choose the picture of each delivery: of several rasters of one day and ground, the one to compare."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Stack the single bands of scenes of Landsat, Sentinel-2 and the like, so that they have colours."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import defaultdict

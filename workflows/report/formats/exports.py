@@ -1,7 +1,5 @@
 """Formats that other programs ask for and rscc does not read back: CSV, KML and shapefiles."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence

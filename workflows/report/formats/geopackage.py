@@ -1,7 +1,5 @@
 """Write GeoPackages with the styles that QGIS applies by itself; the same content makes the same bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -3,8 +3,6 @@
 Coordinates are longitude and latitude (WGS84), in a GeoPackage those of the working grid.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write the page of an archive: a map of its pairs, their dates, their changes, links to their reports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

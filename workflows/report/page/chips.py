@@ -1,7 +1,5 @@
 """Small pictures of changes on both dates, for the map tips of a GeoPackage in QGIS."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The content of a page: plain values, and texts without characters that steer or hide what is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Write a report as a folder: the page, and both scenes at full detail as tiles that it loads when needed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ Scenes are read in windows, so memory does not grow with them. Nodata is transpa
 raise SceneDamaged where pixels of a file cannot be decoded.
 """
 
-from __future__ import annotations
-
 import io
 import math
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """How a report was made, in terms for its page; a record may come from anybody."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

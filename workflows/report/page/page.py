@@ -1,7 +1,5 @@
 """Write a report as one HTML file: its texts, and both scenes as pictures within a budget of bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A page contacts no server. Its policy names its one style and its one script by 
 people are data that only the script reads, and shows as text.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode

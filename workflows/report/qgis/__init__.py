@@ -4,8 +4,6 @@ Captions come from strangers. The expressions of a style read them from the fiel
 where they become HTML; no value is ever part of an expression.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Write a QGIS project of a report: both scenes, the changes on top in their style, bookmarks."""
 
-from __future__ import annotations
-
 import io
 import math
 import os

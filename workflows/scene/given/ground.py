@@ -1,7 +1,5 @@
 """The ground that the network looks at where changes are given: theirs, and a margin around each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

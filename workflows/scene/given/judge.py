@@ -5,8 +5,6 @@ frame around them: its objects, and the ground that its facts are measured on, a
 that lie in it. An outline without any of these is one object, as its author says.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress

@@ -1,7 +1,5 @@
 """Outlines that were given, before anything is known about them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

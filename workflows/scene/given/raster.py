@@ -5,8 +5,6 @@ What its values are is told by them: real numbers from 0 to 1 are a probability;
 times 255. Outlines follow the edges of its pixels; regions that touch at a corner are one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sentences of given outlines that are not judged, or in which our network sees nothing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

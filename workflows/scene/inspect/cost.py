@@ -1,7 +1,5 @@
 """Estimates of a run: memory as it would be planned, time from the measured speed of the models."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

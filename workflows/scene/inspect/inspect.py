@@ -4,8 +4,6 @@ Nothing is decided here: the same functions open the pair, cut the tiles and wor
 :func:`workflows.caption_scene`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial

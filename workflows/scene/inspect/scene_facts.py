@@ -1,7 +1,5 @@
 """Facts of two scenes for an inspection: their properties, their overlap, their resampling."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

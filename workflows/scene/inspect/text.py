@@ -1,7 +1,5 @@
 """Format an inspection as one screen of text."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ The constants were measured, see ``docs/results.md``. What a run holds does not 
 the scene; it depends on the width only by the rows of one tile that are being blended.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence

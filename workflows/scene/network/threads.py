@@ -1,7 +1,5 @@
 """Threads that run batches through the model at the same time, while the main thread writes the maps."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor

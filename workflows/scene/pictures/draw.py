@@ -1,7 +1,5 @@
 """The picture of an explanation: both dates, maps, and the caption word by word, drawn with Pillow."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tiles as the network sees them: without haze, and with hidden ground as the other date shows it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Crops from which the decoder describes a change, and the choice among their captions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

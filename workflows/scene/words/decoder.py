@@ -1,7 +1,5 @@
 """Sentences of the decoder from crops of the scenes, for models without facts and with ``--no-ground``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

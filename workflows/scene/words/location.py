@@ -1,7 +1,5 @@
 """Where a change lies in the scene, in compass words, and how its outlines are arranged."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 
