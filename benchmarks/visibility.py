@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 import rasterio
 import shapely
+from drawn_veils import with_clouds, with_haze
 from PIL import Image
 from shapely.geometry import shape
 
 import rscc
-from rscc.data.synthesis.veils import with_clouds, with_haze
 from rscc.evaluation.markdown import table
 from tiling import open_scene
 

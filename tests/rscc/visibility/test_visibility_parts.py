@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from drawn_veils import with_clouds, with_haze, with_look_alikes, with_other_light, with_weather
 
-from rscc.data.synthesis.veils import with_clouds, with_haze, with_look_alikes, with_other_light, with_weather
 from rscc.visibility.cells import CELL, CHANNELS, MARGIN, WHOLE, cells_of
 from rscc.visibility.detector import CLOUD, HAZE, SHADOW, VeilDetector, load_veil_detector
 from rscc.visibility.network import VeilNetwork

@@ -14,10 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F
-
-from rscc.data.synthesis.veils import (
+from drawn_veils import (
     Veiled,
     with_clouds,
     with_haze,
@@ -25,6 +22,9 @@ from rscc.data.synthesis.veils import (
     with_other_light,
     with_weather,
 )
+from torch import Tensor
+from torch.nn import functional as F
+
 from rscc.visibility.cells import CELL, CHANNELS, WHOLE, cells_of
 from rscc.visibility.network import VeilNetwork
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import torch
+from veil_training import draw_samples, train_veils, veil_loss
 
-from rscc.training.veil_training import draw_samples, train_veils, veil_loss
 from rscc.visibility.cells import CHANNELS
 
 
