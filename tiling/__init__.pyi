@@ -8,6 +8,7 @@ from .band_values import BandValues as BandValues
 from .bands import BandChoice as BandChoice
 from .bands import choose_bands as choose_bands
 from .crs_texts import checked_crs as checked_crs
+from .data_blocks import common_data as common_data
 from .errors import AddressForbidden as AddressForbidden
 from .errors import ArchiveUnclear as ArchiveUnclear
 from .errors import BandNotFound as BandNotFound
@@ -42,6 +43,7 @@ from .geodesy import utm_crs as utm_crs
 from .grid import Tile as Tile
 from .grid import TileGrid as TileGrid
 from .grid import Window as Window
+from .grid import around as around
 from .grid import lattice as lattice
 from .gridded import GriddedReader as GriddedReader
 from .gridded import GriddedScene as GriddedScene

@@ -8,7 +8,7 @@ the windows of the whole, but for those along the cut.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -47,8 +47,20 @@ class Window:
         row, col = self.row_off - origin.row_off, self.col_off - origin.col_off
         return slice(row, row + self.height), slice(col, col + self.width)
 
+    def grown(self, pixels: int) -> Window:
+        """Return the window with ``pixels`` more on every side."""
+        size = self.width + 2 * pixels, self.height + 2 * pixels
+        return Window(self.col_off - pixels, self.row_off - pixels, *size)
+
     def __bool__(self) -> bool:
         return self.width > 0 and self.height > 0
+
+
+def around(windows: Sequence[Window]) -> Window:
+    """Return the smallest window that holds some windows."""
+    left, top = min(w.col_off for w in windows), min(w.row_off for w in windows)
+    right, bottom = max(w.col_end for w in windows), max(w.row_end for w in windows)
+    return Window(left, top, right - left, bottom - top)
 
 
 def lattice(width: int, height: int, most: int = 16, size: int = 64) -> Iterator[Window]:

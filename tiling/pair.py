@@ -13,10 +13,10 @@ import numpy as np
 
 from tiling import pair_notes, preconditions
 from tiling.bands import BandRequest, choose_bands, unnamed_band
-from tiling.data_blocks import data_window
+from tiling.data_blocks import common_data
 from tiling.errors import NothingValid
 from tiling.fill import Fill, find_fill, without_fill
-from tiling.grid import Window
+from tiling.grid import Window, around
 from tiling.gridded import GriddedReader, GriddedScene
 from tiling.normalization import Normalization
 from tiling.preconditions import Precondition
@@ -29,6 +29,8 @@ from tiling.working_grid import Bounds, Frame, plan_frame
 
 # A shift this near to whole pixels is corrected by whole pixels, without interpolation.
 WHOLE_PX = 0.2
+# Pixels by which a scene is moved at most: two steps of an eighth of the largest window.
+MOVED = 64
 
 Role = Literal["before", "after"]
 
@@ -40,7 +42,9 @@ class ScenePair:
 
     Attributes:
         focus: the requested pixels of it.
-        site: the pixels around all ground with data on both dates.
+        data_near: windows outside of which a date has no data, by the headers of the files, also where
+            ``align`` moves a scene.
+        site: the pixels around all ground with data on both dates, by samples of the pixels.
         stretch: how pixels become 8 bits.
         registration: the shift of the scene after against the scene before.
         layers: both scenes as they are read onto the grid.
@@ -63,6 +67,7 @@ class ScenePair:
         self._tables: tuple[Table | None, Table | None] = (None, None)
         self.focus, self.frame = planned.focus, frame
         self.site = Window(0, 0, planned.grid.width, planned.grid.height)
+        self.data_near: tuple[Window, ...] = (self.site,)
         self.registration = Registration()
         self.normalization: Normalization | None = None
         self.fill: tuple[tuple[Fill, ...], tuple[Fill, ...]] = (), ()
@@ -203,8 +208,9 @@ class ScenePair:
         self._note(*(warning for precondition in checked for warning in precondition.warnings))
 
     def _find_site(self) -> None:
-        known = [data_window(layer.info, self.grid) for layer in self.layers]
-        self.site, share = data_site(self._read_raw, self.grid.width, self.grid.height, known)
+        data = common_data((self.before, self.after), self.grid)
+        self.data_near = tuple(window.grown(MOVED) for window in data)
+        self.site, share = data_site(self._read_raw, self.grid.width, self.grid.height, around(data))
         if share:
             self._require(preconditions.valid_ground((self.before, self.after), share))
 

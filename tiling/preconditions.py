@@ -226,4 +226,4 @@ def _sentinel_offset(infos: Infos, sample: Samples) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{share:.1%}"
+    return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{100 * share:.1g}%"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from tiling.grid import Window, lattice
+from tiling.grid import Window, around, lattice
 from tiling.registration import MOST, Read
 
 # Share of pixels with data from which, in a few windows, the whole grid is the site.
@@ -17,20 +15,13 @@ FINE, SIDE = 16, 64
 LOOKS = 3
 
 
-def data_site(
-    read: Read, width: int, height: int, known: Sequence[Window | None] = ()
-) -> tuple[Window, float]:
+def data_site(read: Read, width: int, height: int, known: Window) -> tuple[Window, float]:
     """Return the pixels around all ground with data on both dates, and the share of the grid with data, 0..1.
 
-    It is the whole grid where most of that has data, or nothing has. ``known`` are pixels outside of which a
-    date is known to have no data.
+    It is the whole grid where most of that has data, or nothing has. Outside of ``known`` a
+    date has none.
     """
-    whole = Window(0, 0, width, height)
-    start = whole
-    for window in filter(None, known):
-        start = start.intersection(window)
-    if not start:
-        return whole, 0.0
+    whole, start = Window(0, 0, width, height), known
     part = start.width * start.height / (width * height)
     seen, _ = _looked_at(read, start, MOST)
     share = seen * part
@@ -43,7 +34,9 @@ def data_site(
         if not found:
             break
         read_all = max(site.width, site.height) <= FINE * SIDE
-        site = _around(found, site, 0 if read_all else -(-max(site.width, site.height) // FINE))
+        # As far as the next windows that were looked at.
+        gap = 0 if read_all else -(-max(site.width, site.height) // FINE)
+        site = around(found).grown(gap).intersection(site)
         if read_all:
             break
     return site, share
@@ -69,10 +62,3 @@ def _looked_at(read: Read, area: Window, most: int) -> tuple[float, list[Window]
             size = int(cols[-1] - cols[0]) + 1, int(rows[-1] - rows[0]) + 1
             found.append(Window(placed.col_off + int(cols[0]), placed.row_off + int(rows[0]), *size))
     return pixels / sum(window.width * window.height for window in windows), found
-
-
-def _around(found: Sequence[Window], area: Window, gap: int) -> Window:
-    """Return the pixels around windows and ``gap`` more, as far as the next ones that were looked at."""
-    left, top = min(w.col_off for w in found) - gap, min(w.row_off for w in found) - gap
-    right, bottom = max(w.col_end for w in found) + gap, max(w.row_end for w in found) + gap
-    return Window(left, top, right - left, bottom - top).intersection(area)

@@ -64,13 +64,7 @@ def open_at(
 
 def grown(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
     """Return ``window`` with ``pixels`` more on every side, within the working grid."""
-    larger = Window(
-        window.col_off - pixels,
-        window.row_off - pixels,
-        window.width + 2 * pixels,
-        window.height + 2 * pixels,
-    )
-    return larger.intersection(Window(0, 0, pair.grid.width, pair.grid.height))
+    return window.grown(pixels).intersection(Window(0, 0, pair.grid.width, pair.grid.height))
 
 
 @contextmanager

@@ -7,12 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rasterio
+from captioners import card
 from rasterio.enums import Resampling
 from rasterio.windows import Window as RasterWindow
 from rasters import UTM, north_up, textured
 
 from tiling import Window, describe, transformer
-from tiling.data_blocks import data_window
+from tiling.data_blocks import common_data, data_windows
+from workflows import SceneOptions
+from workflows.scene.opening import planned_tiles, tiles_with_data
 
 SIZE = 8448
 SITE = Window(5000, 3000, 300, 200)
@@ -42,20 +45,21 @@ def grid_of(info):
     [
         ({"sparse": "TRUE"}, 256),
         ({"sparse": "FALSE"}, 256),
-        ({"sparse": "FALSE", "overviews": True}, 16),
+        ({"sparse": "FALSE", "overviews": True, "compress": None}, 16),
     ],
     ids=["absent blocks", "blocks of nodata", "overviews"],
 )
 def test_the_data_of_a_canvas_is_found(tmp_path, options, around):
     info = canvas(tmp_path / "a.tif", **options)
-    found = data_window(info, grid_of(info))
+    (found,) = data_windows(info, grid_of(info))
     assert found.intersection(SITE) == SITE
     assert found.width <= SITE.width + 2 * around + 4 and found.height <= SITE.height + 2 * around + 4
 
 
 def test_blocks_of_one_value_that_is_data_are_no_canvas(tmp_path):
     info = canvas(tmp_path / "a.tif", sparse="FALSE", value=9)
-    assert data_window(info, grid_of(info)) is None
+    assert data_windows(info, grid_of(info)) == []
+    assert common_data((info, info), grid_of(info)) == (Window(0, 0, SIZE, SIZE),)
 
 
 def test_a_canvas_in_another_system_is_found_too(tmp_path):
@@ -65,8 +69,30 @@ def test_a_canvas_in_another_system_is_found_too(tmp_path):
     grid = SimpleNamespace(
         crs=rasterio.CRS.from_epsg(32632), transform=north_up(left, top + 300), width=SIZE, height=SIZE
     )
-    found = data_window(info, grid)
+    (found,) = data_windows(info, grid)
     middle = SITE.col_off + SITE.width / 2, SITE.row_off + SITE.height / 2
     col, row = ~grid.transform * move(*(info.transform * middle))
     assert found.col_off < col < found.col_end and found.row_off < row < found.row_end
     assert found.width * found.height < 1000**2
+
+
+def test_a_block_of_one_value_that_is_data_is_kept_beside_blocks_of_nodata(tmp_path):
+    path = tmp_path / "a.tif"
+    canvas(path, sparse="FALSE")
+    with rasterio.open(path, "r+") as file:
+        file.write(np.full((1, 256, 256), 9, np.uint8), window=RasterWindow(256, 7680, 256, 256))
+    info = describe(path)
+    assert any(one.intersection(Window(256, 7680, 256, 256)) for one in common_data([info], grid_of(info)))
+
+
+def test_sites_far_apart_are_found_one_by_one_and_nothing_between_is_looked_at(tmp_path):
+    path = tmp_path / "a_2019.tif"
+    canvas(path)
+    with rasterio.open(path, "r+") as file:
+        file.write(textured(200, 300)[:1], window=RasterWindow(300, 8000, 300, 200))
+    grid = grid_of(describe(path))
+    windows = common_data([describe(path)] * 2, grid)
+    assert len(windows) == 2 and max(one.width for one in windows) < 1000
+    planned = planned_tiles(path, path, card(), SceneOptions())
+    seen = tiles_with_data(planned, windows)
+    assert 2 <= len(seen) < len(planned) / 10

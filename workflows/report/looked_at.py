@@ -20,7 +20,8 @@ _REASONS = {
     "shadow": "in the shadow of clouds",
     "haze": "under haze",
 }
-# A smaller share of the ground is not worth a clause: edges of warped scenes.
+# A smaller share of the ground is not worth a clause: edges of warped scenes. Where less than it is left, that
+# is told: a small site in a large canvas.
 _WORTH_SAYING = 0.005
 _HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
 
@@ -61,6 +62,8 @@ class LookedAt:
         total = area_in_words(self.total_m2)
         if not self.unjudged_m2:
             return total
+        if self._is_small_site:
+            return f"{area_in_words(self.total_m2 - self.unjudged_m2)} of {total}"
         return f"{self._in_same_unit(self.total_m2 - self.unjudged_m2).split()[0]} of {total}"
 
     @property
@@ -69,7 +72,13 @@ class LookedAt:
         if not self.unjudged_m2:
             return None
         why = listed(list(self.reasons)).replace(" and ", " or ") if self.reasons else "not judged"
+        if self._is_small_site:
+            return f"all but {area_in_words(self.total_m2 - self.unjudged_m2)} is {why}"
         return f"{self._in_same_unit(self.unjudged_m2)} were {why}"
+
+    @property
+    def _is_small_site(self) -> bool:
+        return self.total_m2 - self.unjudged_m2 < _WORTH_SAYING * self.total_m2
 
     def _in_same_unit(self, area: float) -> str:
         """Return an area in the unit of all of the ground."""

@@ -1,6 +1,7 @@
 """What the network found in a pair of scenes, as a folder of maps: all that the later stages need.
 
-    probability.tif   change probability of each pixel, 0..1, NaN without data; with fact heads also bands for
+    probability.tif   change probability of each pixel, 0..1, NaN without data (0 in whole tiles of a
+                      canvas without); with fact heads also bands for
                       a new road and for a clearing, 0 where no tile has one
     evidence.tif      logits of the fact heads, of the road head and of familiar ground, and measures of the
                       ground after, a band for each, at each position (16 or 32 pixels a side with the shipped

@@ -12,7 +12,7 @@ import numpy as np
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.model_folder import ModelCard
-from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, plan_frame
+from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, around, common_data, plan_frame
 from workflows.dates import scene_date
 from workflows.options import SceneOptions
 from workflows.report.record import grid_record, model_record, scene_record, settings_record, versions
@@ -66,9 +66,9 @@ class OpenPair:
 
     @cached_property
     def tiles(self) -> Sequence[int]:
-        """The numbers of the tiles that the network sees: all, or those near given changes."""
+        """The numbers of the tiles that the network sees: those with data, or those near given changes."""
         if self.given is None:
-            return range(len(self.grid))
+            return tiles_with_data(self.grid, self.pair.data_near)
         return tiles_near(self.given.outlines, self.frame, self.grid, self.card)
 
     @property
@@ -107,7 +107,7 @@ def open_pair(
         pair = stack.enter_context(open_at(planned_gsd(infos, card, options), infos, options, lattice))
         frame = Frame(pair.grid, pair.focus)
         given = None if options.changes is None else read_changes(options.changes, options.access)
-        grid = tile_grid(frame, card, options, search_area(frame, card, options, given))
+        grid = tile_grid(frame, card, options, search_area(frame, card, options, pair.data_near, given))
         yield OpenPair(pair, card, options, grid, given)
 
 
@@ -119,7 +119,15 @@ def planned_tiles(
     infos = read_headers(before, after, options)
     frame = plan_frame(*infos, gsd=planned_gsd(infos, card, options), bounds=options.box)
     given = None if options.changes is None else read_changes(options.changes, options.access)
-    return tile_grid(frame, card, options, search_area(frame, card, options, given))
+    area = search_area(frame, card, options, common_data(infos, frame.grid), given)
+    return tile_grid(frame, card, options, area)
+
+
+def tiles_with_data(grid: TileGrid, data: Sequence[Window]) -> Sequence[int]:
+    """Return the numbers of the tiles that some windows touch."""
+    if any(window.intersection(grid.area) == grid.area for window in data):
+        return range(len(grid))
+    return [tile.index for tile in grid if any(map(tile.window.intersection, data))]
 
 
 def tile_grid(frame: Frame, card: ModelCard, options: SceneOptions, area: Window | None = None) -> TileGrid:
@@ -138,13 +146,20 @@ def tile_grid(frame: Frame, card: ModelCard, options: SceneOptions, area: Window
 
 
 def search_area(
-    frame: Frame, card: ModelCard, options: SceneOptions, given: GivenLayer | None = None
+    frame: Frame,
+    card: ModelCard,
+    options: SceneOptions,
+    data: Sequence[Window],
+    given: GivenLayer | None = None,
 ) -> Window:
     """Return the pixels asked for and a margin of a crop and the distance of a group.
 
     So a change that lies across the edge of a box is seen whole, unless it is larger than that. Of ``given``
-    changes only their ground and a margin around it.
+    changes only their ground and a margin around it. What lies outside of ``data`` is left out.
     """
     apart = options.group_distance_for(frame.grid.gsd) / frame.grid.gsd
-    area = grown(frame, frame.focus, card.tile_size + int(np.ceil(apart)))
+    margin = card.tile_size + int(np.ceil(apart))
+    area = grown(frame, frame.focus, margin)
+    # A box without any data is searched like others, to say so.
+    area = area.intersection(grown(frame, around(data), margin)) or area
     return area if given is None else ground_around(given, frame, area, card)

@@ -169,7 +169,7 @@ def detected(
 def _check_valid(opened: OpenPair, maps: ChangeMaps, hidden_by: Mapping[str, float]) -> None:
     counts = maps.counts()
     is_seen = any(area for name, area in hidden_by.items() if name != "fill")
-    if counts["blank"] == counts["tiles"] and not is_seen:
+    if counts["blank"] + counts["skipped"] == counts["tiles"] and not is_seen:
         before, after = opened.infos
         raise NothingValid(f"{before.path} and {after.path}: every pixel is nodata on one date or the other")
 

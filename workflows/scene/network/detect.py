@@ -218,7 +218,7 @@ class _Stretch:
             yield from self._skip(mosaics, range(done, len(self.part)))
 
     def _skip(self, mosaics: Mosaics, numbers: range) -> Iterator[Band]:
-        """Add tiles that nobody asked about: nothing changed there."""
+        """Add tiles without data, or that nobody asked about: nothing changed there."""
         for number in numbers:
             whole = self.opened.grid[self.offset + number]
             yield from mosaics.add(self.part[number], whole, None, None, number >= self.counted)

@@ -49,7 +49,7 @@ class Mosaics:
         Args:
             place: the tile in the grid of the part.
             whole: the same tile in the whole grid, with its core there.
-            tile: None where it was not read, since nobody asked about its ground.
+            tile: None where it was not read: it has no data, or nobody asked about its ground.
             answers: of the network; None where it did not look: the probability is 0.
             is_counted: whether the tile belongs to the row, and not to the one above.
         """

@@ -35,11 +35,16 @@ def not_judged(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[
     Args:
         ground: None around a pole; else what was asked for is measured in WGS84.
     """
-    ground = None if ground is None else _asked_for(maps)  # with the ground that has no data
+    asked = _asked_pixels(maps)
+    if "given" not in maps.about:
+        asked = maps.frame.focus  # the maps cover what has data
+    ground = None if ground is None else _in_degrees(maps, asked)
     counts = np.zeros(len(HIDDEN_BY))
     for window, values in _strips(maps):
         inside = maps.seen.grid.covered(window, _asked_pixels(maps))
         counts += np.bincount(values.ravel(), inside.ravel(), len(HIDDEN_BY))
+    beyond = asked.width * asked.height - _asked_pixels(maps).width * _asked_pixels(maps).height
+    counts[HIDDEN_BY.index("fill")] += beyond / CELL**2
     cells = counts.sum()
     whole = cells * (CELL * maps.frame.grid.gsd) ** 2 if ground is None else geodesic_area_m2(ground)
     shares = dict(zip(HIDDEN_BY[1:], (counts[1:] / cells).tolist(), strict=True))
@@ -48,7 +53,7 @@ def not_judged(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[
         "area_m2": round(whole * share, 1),
         "share": round(share, 6),
         "by": {name: round(whole * one, 1) for name, one in shares.items()},
-        "outline": _outline(maps, ground) if share else None,
+        "outline": _outline(maps, ground, has_more=beyond > 0) if share else None,
     }
 
 
@@ -68,20 +73,26 @@ def haze_warnings(maps: ChangeMaps, paths: Sequence[str]) -> list[str]:
 
 
 def _asked_pixels(maps: ChangeMaps) -> Window:
-    """Return the pixels that were asked for; of given changes those around them."""
+    """Return the pixels that were asked for and are on the maps."""
     return maps.frame.focus.intersection(maps.area)
 
 
-def _asked_for(maps: ChangeMaps) -> Polygon | MultiPolygon:
-    """Return the pixels that were asked for, in WGS84."""
-    focus, grid = _asked_pixels(maps), maps.frame.grid
-    left, top = grid.transform * (focus.col_off, focus.row_off)
-    right, bottom = grid.transform * (focus.col_end, focus.row_end)
+def _in_degrees(maps: ChangeMaps, window: Window) -> Polygon | MultiPolygon:
+    """Return some pixels in WGS84."""
+    grid = maps.frame.grid
+    left, top = grid.transform * (window.col_off, window.row_off)
+    right, bottom = grid.transform * (window.col_end, window.row_end)
     return to_wgs84(shapely.box(left, bottom, right, top), grid.crs)
 
 
-def _outline(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[str, Any] | None:
-    """Return the ground that is not judged as a GeoJSON MultiPolygon; None where nothing large enough is."""
+def _outline(
+    maps: ChangeMaps, ground: Polygon | MultiPolygon | None, *, has_more: bool
+) -> dict[str, Any] | None:
+    """Return the ground that is not judged as a GeoJSON MultiPolygon; None where nothing large enough is.
+
+    Args:
+        has_more: whether ``ground`` reaches beyond the maps, where there is no data.
+    """
     cells, crs = maps.seen.grid, maps.frame.grid.crs
     bands = (
         Band(window.row_off, (values > 0).astype(np.float32), np.broadcast_to(True, values.shape))
@@ -96,6 +107,8 @@ def _outline(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[st
     regions = polygonize(bands, 0.5, min_area_px=SMALLEST, simplify_px=1.0, transform=transform)
     try:
         outlines = [to_wgs84(region.polygon, crs) for region in regions]
+        if has_more and ground is not None:
+            outlines.append(ground.difference(_in_degrees(maps, maps.area)))
     except ReprojectionFailed:
         return None
     if not outlines:

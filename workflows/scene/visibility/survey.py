@@ -14,7 +14,7 @@ import numpy as np
 from affine import Affine
 
 import rscc
-from rscc.visibility.cells import CELL, MARGIN, cells_of
+from rscc.visibility.cells import CELL, CHANNELS, MARGIN, cells_of
 from tiling import ScenePair, Window
 from tiling.map_raster import RasterWriter, create_raster
 from workflows.scene.visibility.layer import BANDS, HIDDEN_BY, VISIBILITY, CellGrid
@@ -73,7 +73,7 @@ def _strips(
                 kept |= _cell_rows(pair, grid, number, last)
         dates = [np.stack([kept[number][date] for number in range(first, last)], axis=1) for date in (0, 1)]
         found = np.zeros((len(BANDS), *dates[0].shape[1:]), np.uint8)
-        if detector is not None:
+        if detector is not None and dates[0][-1].any():
             found[:] = detector.layers(*dates)
         inside = grid.covered(Window(0, first, grid.columns, last - first), whole)
         found[:2, dates[0][-1] < LEAST_VALID * inside] = HIDDEN_BY.index("fill")
@@ -88,6 +88,10 @@ def _cell_rows(
     parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for col in range(0, grid.columns, STRIP):
         window = grid.pixels(Window(col, first, min(STRIP, grid.columns - col), last - first))
+        if not any(map(window.intersection, pair.data_near)):
+            for part in parts:
+                part.append(np.zeros((CHANNELS + 1, last - first, window.width // CELL), np.float32))
+            continue
         *dates, valid = pair.read(window)
         for part, image in zip(parts, dates, strict=True):
             part.append(cells_of(image, valid))
