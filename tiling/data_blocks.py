@@ -1,6 +1,6 @@
 """Find where a scene has data without reading it: a small site may lie in a large canvas of nodata.
 
-Compressed blocks of a GeoTIFF that have no data are absent, or of the smallest size and of the same bytes. Else
+Compressed blocks of a GeoTIFF without data are absent, or of the smallest size and of the same bytes. Else
 overviews show it.
 """
 

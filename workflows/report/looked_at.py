@@ -20,8 +20,8 @@ _REASONS = {
     "shadow": "in the shadow of clouds",
     "haze": "under haze",
 }
-# A smaller share of the ground is not worth a clause: edges of warped scenes. Where less than it is left, that
-# is told: a small site in a large canvas.
+# A smaller share of the ground is not worth a clause: edges of warped scenes. Where less is left, that is
+# told: a small site in a large canvas.
 _WORTH_SAYING = 0.005
 _HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
 
