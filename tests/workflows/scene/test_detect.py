@@ -59,12 +59,12 @@ class Forgetful(BrightnessCaptioner):
 def test_the_area_is_what_was_asked_for_and_a_tile_around_it(made):
     card, options = BrightnessCaptioner().card, SceneOptions(group_distance=10.0)
     with ScenePair.open(made.before, made.after) as pair:
-        frame = Frame(pair.grid, FOCUS)
-    assert search_area(frame, card, SceneOptions(group_distance=0)) == Window(136, 0, 248, 204)
-    assert search_area(frame, card, SceneOptions()) == Window(80, 0, 340, 260)
-    assert search_area(frame, card, options) == Window(116, 0, 288, 224)
+        frame, data = Frame(pair.grid, FOCUS), pair.data_near
+    assert search_area(frame, card, SceneOptions(group_distance=0), data) == Window(136, 0, 248, 204)
+    assert search_area(frame, card, SceneOptions(), data) == Window(80, 0, 340, 260)
+    assert search_area(frame, card, options, data) == Window(116, 0, 288, 224)
     whole = Frame(pair.grid, Window(0, 0, 420, 300))
-    assert search_area(whole, card, options) == whole.focus
+    assert search_area(whole, card, options, data) == whole.focus
 
 
 def test_a_box_gives_what_the_whole_scene_gives_there(made):
