@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rscc.errors import RsccError
 from rscc.sequences import evenly
 from tiling import TilingError, locate
 from workflows.archive.archive import Archive
@@ -24,10 +26,11 @@ from workflows.archive.state import THREADS, State, load_state
 from workflows.archive.workers.tasks import error_line
 from workflows.errors import WorkflowError
 from workflows.progress import Progress, report_progress
-from workflows.scene.inspect.cost import CORE_SECONDS
-from workflows.scene.opening import planned_tiles
+from workflows.scene.inspect.cost import measured_speed
+from workflows.scene.opening import open_pair, seen_tiles
 
 if TYPE_CHECKING:
+    from rscc.captioner import Captioner
     from rscc.model_folder import ModelCard
     from workflows.options import SceneOptions
     from workflows.pairs.rows import PairRow
@@ -52,9 +55,7 @@ class Estimate:
         reasons: why some of these would be refused.
         tiles: of all pairs to be done.
         worker_seconds: that one worker takes; None where no speed is known.
-        change_seconds: that each change takes in addition; None where ``worker_seconds`` has it, or where no
-            speed is known.
-        speed: source of both: ``archive`` the finished pairs, ``stated`` the figures of a shipped model.
+        speed: its source: ``archive`` the finished pairs, ``measured`` a tile on this machine.
         workers: number that the time is for.
         disk_bytes: that reports and layers will take; ``free_bytes`` are free on that disk.
     """
@@ -67,7 +68,6 @@ class Estimate:
     reasons: tuple[Reason, ...]
     tiles: int
     worker_seconds: float | None
-    change_seconds: float | None
     speed: str | None
     workers: int
     disk_bytes: int
@@ -92,6 +92,7 @@ def estimate_archive(
     *,
     workers: int,
     threads: int = 1,
+    load: Callable[[], Captioner] | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
     """Estimate what ``run_archive`` would do with the same arguments.
@@ -99,6 +100,7 @@ def estimate_archive(
     Args:
         rows, folder, card, scene, options: as there.
         workers: that the time is for; ``threads`` are the cores of each.
+        load: returns the model, to measure its speed here; None, as for workers elsewhere, gives no time.
         progress: called with the stages ``scenes`` and ``headers``.
 
     Raises:
@@ -122,7 +124,11 @@ def estimate_archive(
     tiles, refused = _look(sample, by_id, card, scene, progress)
     share = len(pending) / max(len(sample), 1)
     all_tiles = round(sum(tiles) * share)
-    second, change, speed = _speed(done, card, threads)
+    second, speed = _speed(done)
+    if second is None and load is not None and tiles:
+        readable = (by_id[row.pair] for row in sample if row.pair not in {one.pair for one in refused})
+        second = _measured(next(readable), card, scene, threads, load)
+        speed = None if second is None else "measured"
     size, remote, missing = _input([by_id[row.pair] for row in pending])
     return Estimate(
         planned=planned,
@@ -133,7 +139,6 @@ def estimate_archive(
         reasons=tuple(failure_reasons(refused)),
         tiles=all_tiles,
         worker_seconds=None if second is None else round(second * all_tiles, 1),
-        change_seconds=None if change is None else round(change, 3),
         speed=speed,
         workers=workers,
         disk_bytes=round(len(tiles) * share * (_pair_bytes(archive, done) + LAYER_BYTES)),
@@ -159,7 +164,7 @@ def _look(
     for number, row in enumerate(sample, start=1):
         pair = pairs[row.pair]
         try:
-            tiles.append(len(planned_tiles(pair.before, pair.after, card, scene)))
+            tiles.append(seen_tiles(pair.before, pair.after, card, scene))
         except (TilingError, WorkflowError) as error:
             name, line = type(error).__name__, error_line(error)
             refused.append(row._replace(state=FAILED, kind="refused", error=name, line=line))
@@ -167,17 +172,29 @@ def _look(
     return tiles, refused
 
 
-def _speed(
-    done: Sequence[PairState], card: ModelCard, threads: int
-) -> tuple[float | None, float | None, str | None]:
-    """Return the seconds of a worker per tile and per change, and their source."""
+def _speed(done: Sequence[PairState]) -> tuple[float | None, str | None]:
+    """Return the seconds of a worker per tile by the finished pairs, and where that is from."""
     tiles = sum(row.tiles or 0 for row in done)
-    if tiles:
-        return sum(row.seconds or 0.0 for row in done) / tiles, None, "archive"
-    if card.name in CORE_SECONDS:
-        tile, change = CORE_SECONDS[card.name]
-        return tile / threads, change / threads, "stated"
-    return None, None, None
+    return (sum(row.seconds or 0.0 for row in done) / tiles, "archive") if tiles else (None, None)
+
+
+def _measured(
+    row: PairRow, card: ModelCard, scene: SceneOptions, threads: int, load: Callable[[], Captioner]
+) -> float | None:
+    """Return the seconds of a worker per tile, on a tile of a pair; None where the model cannot run here."""
+
+    def load_with_threads() -> Captioner:
+        captioner = load()
+        import torch
+
+        torch.set_num_threads(threads)
+        return captioner
+
+    try:
+        with open_pair(row.before, row.after, card, scene) as opened:
+            return measured_speed(opened, load_with_threads, time.perf_counter()).tile
+    except (RsccError, TilingError, WorkflowError):
+        return None
 
 
 def _input(pairs: Sequence[PairRow]) -> tuple[int, int, int]:

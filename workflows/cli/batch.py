@@ -112,8 +112,9 @@ def batch(
             from workflows.archive.estimate import estimate_archive
 
             count, threads = (1, 1) if scheduler else _local_workers(device, workers)
+            load = None if scheduler else source.captioner
             estimate = estimate_archive(
-                rows, output, card, options, work, workers=count, threads=threads, progress=update
+                rows, output, card, options, work, workers=count, threads=threads, load=load, progress=update
             )
             terminal.result(estimate_text(estimate), {"archive": str(output), **estimate.as_dict()})
             return

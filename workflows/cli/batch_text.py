@@ -82,17 +82,13 @@ def _listed(counts: Sequence[tuple[int, str]]) -> str:
 
 def _time_lines(result: Estimate) -> Iterator[str]:
     if result.worker_seconds is None or result.seconds is None:
-        yield "time    unknown for this model until 20 pairs are done"
+        yield "time    unknown until 20 pairs are done"
         return
     text = (
         f"{duration(result.worker_seconds)} of one worker, {duration(result.seconds)} with {result.workers:,}"
     )
-    if result.change_seconds is None:
-        yield f"time    {text} (at the speed of the pairs that are done)"
-        return
-    yield f"time    {text}, for detection,"
-    yield f"        plus {result.change_seconds:.2g} s of one worker per change, reading, and start-up"
-    yield "        (on server cores with bf16; other cores take several times as long)"
+    source = "the pairs that are done" if result.speed == "archive" else "this machine, measured on one tile"
+    yield f"time    {text} (at the speed of {source})"
 
 
 def size_text(count: float) -> str:

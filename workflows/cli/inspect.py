@@ -1,6 +1,7 @@
 """The command ``rscc inspect``."""
 
 from contextlib import suppress
+from functools import partial
 
 import typer
 
@@ -22,8 +23,8 @@ def inspect(
 ) -> None:
     """Check two scenes and estimate the time and memory of rscc caption.
 
-    Nothing is written, and the model is not loaded. Scenes that rscc caption would refuse are an error with
-    the same exit code.
+    Nothing is written. The model looks at one tile, to measure the time. Scenes that rscc caption would
+    refuse are an error with the same exit code.
     """
     from tiling import TilingError
     from workflows.errors import OptionInvalid
@@ -36,7 +37,8 @@ def inspect(
     with suppress(TilingError, OptionInvalid):  # the inspection says what is wrong with a scene
         scenes = read_headers(before, after, options)
         chosen, options = chosen_model(scenes, model, options)
-    inspection = inspect_pair(*scenes, context.obj.load_card(chosen), options)
+    load = partial(context.obj.load_captioner, chosen, "auto")
+    inspection = inspect_pair(*scenes, context.obj.load_card(chosen), options, load)
     terminal.result("" if terminal.as_json else inspection.as_text(), inspection.as_dict())
     for refusal in inspection.refusals:
         print_text(f"rscc: error: {refusal.message}", err=True)

@@ -115,12 +115,22 @@ def planned_tiles(
     before: Scene, after: Scene, card: ModelCard, options: SceneOptions | None = None
 ) -> TileGrid:
     """Return the tiles of a pair from the headers of the scenes; no pixel is read."""
-    options = options or SceneOptions()
+    return _planned(before, after, card, options or SceneOptions())[0]
+
+
+def seen_tiles(before: Scene, after: Scene, card: ModelCard, options: SceneOptions) -> int:
+    """Return how many tiles of a pair the network has to see, by the headers."""
+    return len(tiles_with_data(*_planned(before, after, card, options)))
+
+
+def _planned(
+    before: Scene, after: Scene, card: ModelCard, options: SceneOptions
+) -> tuple[TileGrid, Sequence[Window]]:
     infos = read_headers(before, after, options)
     frame = plan_frame(*infos, gsd=planned_gsd(infos, card, options), bounds=options.box)
     given = None if options.changes is None else read_changes(options.changes, options.access)
-    area = search_area(frame, card, options, common_data(infos, frame.grid), given)
-    return tile_grid(frame, card, options, area)
+    data = common_data(infos, frame.grid)
+    return tile_grid(frame, card, options, search_area(frame, card, options, data, given)), data
 
 
 def tiles_with_data(grid: TileGrid, data: Sequence[Window]) -> Sequence[int]:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+import time
 
 import numpy as np
 import pytest
@@ -100,6 +101,26 @@ def test_an_inspection_agrees_with_the_run(scenes, case):
         assert {name: planned[name] for name in run["memory"]} == run["memory"]
     assert json.loads(json.dumps(inspection.as_dict(), allow_nan=False))["exit_code"] == inspection.exit_code
     assert max(map(len, inspection.as_text().splitlines())) <= 100
+
+
+def test_the_time_is_measured_with_the_model_and_grows_with_the_tiles(scenes):
+    paths, loaded = scenes(after={"array": textured(300, 400, seed=2)}), []
+
+    class Slow(BrightnessCaptioner):
+        def search(self, before, after):
+            time.sleep(0.05 * len(before))
+            return super().search(before, after)
+
+    def load():
+        loaded.append(Slow())
+        return loaded[-1]
+
+    inspection = inspect_pair(*paths, CARD, load=load)
+    expected = inspection.expected
+    assert 0.05 * inspection.tiling["tiles"] < expected["seconds"] and expected["device"] == "cpu"
+    assert "on this machine (cpu)" in inspection.as_text()
+    refused = inspect_pair(*paths, CARD, SceneOptions(bounds=(20, 50, 21, 51)), load)
+    assert refused.refusals and len(loaded) == 1  # a model is loaded only for what goes through
 
 
 def test_one_unreadable_scene_leaves_the_other_described(scenes, tmp_path):

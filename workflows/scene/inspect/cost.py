@@ -1,62 +1,80 @@
-"""Estimates of a run: memory as it would be planned, time from the measured speed of the models."""
+"""Estimates of a run: memory as it would be planned, time from a tile that the model sees on this machine."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from __future__ import annotations
 
-from rscc.model_folder import ModelCard
-from tiling import TileGrid, Window
-from workflows.printable import counted
-from workflows.progress import cores
-from workflows.scene.network.memory import MemoryPlan
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiling import PairTile
+from workflows.progress import device_of
+from workflows.scene.network.memory import MemoryPlan, plan, tiles_at_once, weight_of
+from workflows.scene.network.models import Network
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from workflows.scene.opening import OpenPair
+
+LONG_ENOUGH = 0.3
+"""Seconds from which a measurement is not repeated."""
 
 
 @dataclass(frozen=True)
-class Rate:
-    """The speed of a model.
+class Speed:
+    """How fast a model is on this machine.
 
     Attributes:
-        words: what the numbers are from, for people.
+        start: seconds until the scenes are open and the model is loaded.
+        tile: seconds for a tile: to read it, twice, and to look at it.
+        device: where the model computes.
     """
 
+    start: float
     tile: float
-    caption: float
-    words: str
+    device: str
 
 
-# Seconds of one core for a tile, as many as 16 crops at once, and for the words of a change, of the shipped
-# models. Tiles: processor time of Captioner.search with one thread on one core of an AMD EPYC with AVX-512
-# and bf16, torch 2.13, 2026-11, the trunk in bf16; asking the fact heads too takes 2 percent more, reading
-# comes on top, without bf16 it is several times as much, in 8-bit integers half. Words: on such a
-# core without AVX-512; the network has no part in them, for the facts come with the search.
-CORE_SECONDS = {"rscc-base": (0.41, 0.002), "rscc-small": (0.095, 0.002), "rscc-medium": (0.006, 0.01)}
-
-
-def stated_rate(card: ModelCard) -> Rate | None:
-    """Return the speed of a shipped model on the cores of this process; None for another model."""
-    stated = CORE_SECONDS.get(card.name)
-    if stated is None:
-        return None
-    count = cores()
-    tile, caption = (seconds / count for seconds in stated)
-    words = f"{counted(count, 'server core')} with bf16, without a GPU"
-    return Rate(tile, caption, words)
-
-
-def expected_cost(grid: TileGrid, site: Window, memory: MemoryPlan, rate: Rate | None) -> dict[str, Any]:
-    """Return the cost of a run as plain values; ``seconds`` is None where no rate is known.
-
-    It is the time to find the changes; every change takes ``rate.caption`` seconds more for its words.
+def measured_speed(opened: OpenPair, load: Callable[[], Captioner], started: float) -> Speed:
+    """Load a model and measure its speed on a tile in the middle of a pair.
 
     Args:
-        site: the pixels around all data; the network does not see tiles without.
+        started: reading of :func:`time.perf_counter` before the scenes were opened.
+
+    Raises:
+        RsccError, TilingError, WorkflowError: the model cannot run here, or the tile cannot be read.
     """
+    clock = time.perf_counter
+    captioner = load()
+    start = clock() - started
+    grid, card, device = opened.grid, opened.card, device_of(captioner)
+    options, on_cpu = replace(opened.options, fast=False), device_of(captioner) == "cpu"
+    memory = plan(None, grid, card, batch_size=options.batch_size, on_cpu=on_cpu)
+    network = Network(captioner, opened.pair, options, memory)
+    tile = grid[opened.tiles[len(opened.tiles) // 2]]
+    started = clock()
+    before, after, valid = opened.pair.read(tile.window)
+    reading = clock() - started
+    if np.array_equal(before, after):  # the network would not look at it
+        after = 255 - before
+    count = 1 if on_cpu else tiles_at_once(memory.batch_size, grid, card)
+    tiles = [PairTile(before, after, valid, replace(tile, index=number)) for number in range(count)]
+    looks: list[float] = []
+    while len(looks) < 2 or (sum(looks) < LONG_ENOUGH and len(looks) < 10):  # the first one is slow
+        started = clock()
+        network.look(tiles, weight_of(grid, card))
+        looks.append(clock() - started)
+    return Speed(start, 2 * reading + min(looks) / count, device)
+
+
+def expected_cost(opened: OpenPair, memory: MemoryPlan, speed: Speed | None) -> dict[str, Any]:
+    """Return the cost of a run as plain values; ``seconds`` is None where no speed was measured."""
     planned = {**memory.as_dict(), "expected": memory.expected}
-    if rate is None:
-        return {"memory": planned, "seconds": None, "rate": None}
-    speed = {**asdict(rate), "tile": _digits(rate.tile), "caption": _digits(rate.caption)}
-    tiles = sum(bool(tile.window.intersection(site)) for tile in grid)
-    return {"memory": planned, "seconds": round(rate.tile * tiles, 1), "rate": speed}
-
-
-def _digits(value: float) -> float:
-    return float(f"{value:.3g}")
+    if speed is None:
+        return {"memory": planned, "seconds": None, "device": None}
+    # The network does not see tiles without data.
+    tiles = sum(bool(opened.grid[n].window.intersection(opened.pair.site)) for n in opened.tiles)
+    seconds = round(speed.start + speed.tile * tiles, 1)
+    return {"memory": planned, "seconds": seconds, "device": speed.device}

@@ -4,24 +4,29 @@ Nothing is decided here: the same functions open the pair, cut the tiles and wor
 :func:`workflows.caption_scene`.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from rscc.errors import RsccError
 from rscc.model_folder import ModelCard
 from tiling import TilingError, choose_bands
 from workflows.dates import scene_date
 from workflows.errors import WorkflowError
 from workflows.options import SceneOptions
 from workflows.report.record import grid_record, model_record, pair_record
-from workflows.scene.inspect.cost import expected_cost, stated_rate
+from workflows.scene.inspect.cost import expected_cost, measured_speed
 from workflows.scene.inspect.scene_facts import layer_facts, overlap_facts, scene_facts
 from workflows.scene.inspect.text import inspection_text
-from workflows.scene.network.memory import plan
+from workflows.scene.network.memory import MemoryPlan, plan
 from workflows.scene.opening import OpenPair, open_pair
 from workflows.scene.resolution import check_resolution
 from workflows.scenes import Scene, read_header
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
 
 T = TypeVar("T")
 
@@ -78,15 +83,16 @@ def inspect_pair(
     after: Scene,
     card: ModelCard,
     options: SceneOptions | None = None,
+    load: "Callable[[], Captioner] | None" = None,
 ) -> Inspection:
     """Check two scenes as ``rscc caption`` would; refusals are part of the result."""
-    options = options or SceneOptions()
+    started, options = time.perf_counter(), options or SceneOptions()
     refusals: list[Refusal] = []
 
     def try_to(step: Callable[[], T]) -> T | None:
         try:
             return step()
-        except (TilingError, WorkflowError) as error:
+        except (TilingError, WorkflowError, RsccError) as error:
             refusal = Refusal(" ".join(str(error).split()), error.exit_code)
             if refusal not in refusals:
                 refusals.append(refusal)
@@ -108,7 +114,11 @@ def inspect_pair(
         def look() -> Inspection:
             # A pair that is refused only for its resolution is shown nevertheless.
             with open_pair(*infos, card, replace(options, force=True)) as opened:
-                return _opened(inspection, opened)
+                shown = _opened(inspection, opened)
+                speed = None
+                if load is not None and not refusals:
+                    speed = try_to(partial(measured_speed, opened, load, started))
+                return replace(shown, expected=expected_cost(opened, _memory(opened), speed))
 
         inspection = try_to(look) or inspection
     return replace(inspection, refusals=tuple(refusals))
@@ -116,16 +126,18 @@ def inspect_pair(
 
 def _opened(inspection: Inspection, opened: OpenPair) -> Inspection:
     """Add what needs the open pair to an inspection."""
-    grid, options = opened.grid, opened.options
-    memory = plan(options.memory, grid, opened.card, batch_size=options.batch_size)
     first, second = opened.pair.layers
     return replace(
         inspection,
         overlap=overlap_facts(opened.pair),
-        tiling=grid_record(opened.pair, grid),
+        tiling=grid_record(opened.pair, opened.grid),
         resampling={"before": layer_facts(first), "after": layer_facts(second)},
         pair=pair_record(opened.pair),
-        expected=expected_cost(grid, opened.pair.site, memory, stated_rate(opened.card)),
         preconditions=tuple(map(asdict, opened.pair.preconditions)),
         warnings=tuple(opened.warnings),
     )
+
+
+def _memory(opened: OpenPair) -> MemoryPlan:
+    options = opened.options
+    return plan(options.memory, opened.grid, opened.card, batch_size=options.batch_size)

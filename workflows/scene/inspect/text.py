@@ -205,14 +205,9 @@ def _model(model: Mapping[str, Any]) -> str:
 
 def _cost(expected: Mapping[str, Any]) -> list[str]:
     memory = f"about {_gigabytes(expected['memory']['expected'])} of memory"
-    rate = expected["rate"]
-    if rate is None:
-        return [f"{memory}; the time is not known for this model"]
-    tiles = duration(max(1, expected["seconds"]))
-    return [
-        f"{memory}; about {tiles} and {rate['caption']:.2g} s for each change found",
-        f"(measured on {rate['words']})",
-    ]
+    if expected["seconds"] is None:
+        return [memory]
+    return [f"{memory}, about {duration(max(1, expected['seconds']))} on this machine ({expected['device']})"]
 
 
 def _gigabytes(size: int) -> str:
