@@ -1,6 +1,6 @@
 """Make dated stacks of scenes (uint8 RGB, 0.5 m) with known events, and score the events of a monitor.
 
-    python benchmarks/made_stacks.py make  [--data ../shared/data] [--part val] [--folder runs/stacks]
+    python benchmarks/made_stacks.py make  [--data ../shared/data] [--part val] [--folder runs/stacks] [--seed 0]
     python benchmarks/made_stacks.py score [--folder runs/stacks]
     python benchmarks/made_stacks.py limit [--data ../shared/data] [--part val] [--model rscc-base]
 
@@ -316,12 +316,13 @@ def main() -> None:
     parser.add_argument("--part", choices=("train", "val"), default="val")
     parser.add_argument("--folder", type=Path, default=Path("runs/stacks"))
     parser.add_argument("--model", default="rscc-base")
+    parser.add_argument("--seed", type=int, default=0, help="dates and veils are drawn anew by each")
     options = parser.parse_args()
     if options.what == "limit":
         return print(found_in_pairs(options.data, options.part, options.model))
     if options.what == "make":
         for number, (name, *images) in enumerate(places_of(options.data, options.part)):
-            print(write_stack(options.folder / name, images, number, number))
+            print(write_stack(options.folder / name, images, number + 1000 * options.seed, number))
         return
     score = Score()
     for truth in sorted(options.folder.glob("*/truth.json")):

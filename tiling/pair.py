@@ -103,7 +103,8 @@ class ScenePair:
             bounds: west, south, east, north in degrees of ``focus``; default: everything.
             align: move one scene by the measured shift.
             frame: the scene that is not moved.
-            lattice: the scene whose grid is the working grid; default: ``before``.
+            lattice: the scene whose grid is the working grid of all pairs of a series; their shift is only
+                measured to align them. Default: ``before``.
 
         Raises:
             TilingError: a scene cannot be read, or the two cannot be compared.
@@ -123,7 +124,8 @@ class ScenePair:
             pair._find_fill()
             pair._find_site()
             pair._fit_stretch(scale)
-            pair._register(align)
+            if align or lattice is None:
+                pair._register(align)
             if normalize:
                 pair._normalize()
         except BaseException:

@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from workflows.errors import OptionInvalid
 from workflows.monitor.events import Direction, FoundEvent, Kind, Pair, Series
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.stack.kept import KeptSteps, StepChange
-from workflows.monitor.stack.pairs import PairMaps, maps_folder, pair_maps
+from workflows.monitor.stack.pairs import PairMaps, maps_folder, pair_maps, veiled_shares
 from workflows.monitor.stack.step_maps import step_maps
 from workflows.monitor.stack.visibility import next_step, shown_by_dates, sightings, went_back
 from workflows.options import SceneOptions
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 SAME_GROUND = 0.5
 """Share of an outline that a later one must cover to be the end of the same event."""
+VEILED = 0.5
+"""Share of an outline under cloud, shadow or dense haze from which a date does not show its ground."""
 READ_PX = 2**20
 """Pixels of a place up to which a pair is read at once for all changes."""
 _KINDS: dict[str, Kind] = {
@@ -94,14 +97,29 @@ def find_objects(
             kept = KeptSteps(
                 maps_folder(series, chosen, captioner), [one.key for one in series.scenes], pairs.frame
             )
-            steps = _steps(pairs, kept, chosen, captioner.card, progress)
+            first = partial(_veiled_first, series, pairs, chosen, captioner)
+            steps = _steps(pairs, kept, chosen, captioner.card, first, progress)
         finally:
             pairs.close()
     return _events(steps, [scene.name for scene in series.scenes])
 
 
+def _veiled_first(
+    series: Series, pairs: PairMaps, options: SceneOptions, captioner: Captioner, outlines: list[MultiPolygon]
+) -> list[bool]:
+    """Return which outlines cloud, shadow or dense haze hides on the first date."""
+    pair = next(pair for pair in pairs.names if pair[0] == 0 and pair in pairs)
+    shares = veiled_shares(series, pair, outlines, pairs.frame, options, captioner)
+    return [share >= VEILED for share in shares]
+
+
 def _steps(
-    pairs: PairMaps, kept: KeptSteps, options: SceneOptions, card: ModelCard, progress: Progress | None
+    pairs: PairMaps,
+    kept: KeptSteps,
+    options: SceneOptions,
+    card: ModelCard,
+    veiled_first: Callable[[list[MultiPolygon]], list[bool]],
+    progress: Progress | None,
 ) -> list[_Step]:
     steps: list[list[StepChange]] = []
     new: set[int] = set()
@@ -109,6 +127,9 @@ def _steps(
         found = kept.read(date)
         if found is None:
             found = _find_changes(pairs, date, options, card)
+            if date == 0 and found and pairs.count > 2:
+                veiled = veiled_first([change.pixels for change in found])
+                found = [change for change, is_veiled in zip(found, veiled, strict=True) if not is_veiled]
             new.add(date)
         steps.append(found)
         report_progress(progress, "steps", date + 1, pairs.count - 1)
@@ -163,10 +184,11 @@ def _step_change(change: FoundChange, caption: GroundedCaption) -> StepChange:
 def _is_witnessed(date: int, count: int, caption: GroundedCaption) -> bool:
     """Return whether a step after a date can be reported.
 
-    Before the second date only one tells how the ground was. What it shows alone may be a veil or a lorry,
-    unless the objects that changed are certain.
+    Before the second date only one tells how the ground was. An object that it shows alone may be a lorry,
+    and objects that are not certain a veil.
     """
-    return date > 0 or count == 2 or caption.facts.sure != 0
+    is_object_gone = _direction(caption) == "disappeared" and _kind(caption) != "trees"
+    return date > 0 or count == 2 or (caption.facts.sure != 0 and not is_object_gone)
 
 
 def _pool(changes: Sequence[tuple[int, StepChange]], pairs: PairMaps) -> set[int]:

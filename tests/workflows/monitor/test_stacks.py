@@ -9,6 +9,8 @@ import torch
 from captioners import FactCaptioner
 from rasters import north_up, textured, write_scene
 
+from rscc.facts.answers import ANSWERS
+from rscc.visibility.cells import CELL
 from tiling import describe
 from workflows.dates import PartialDate
 from workflows.errors import OptionInvalid
@@ -16,6 +18,7 @@ from workflows.monitor.events import Series, SeriesScene
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.stack.pairs import REACH
 from workflows.monitor.stacks import find_objects
+from workflows.scene.visibility.layer import HIDDEN_BY
 
 DATES = [f"2018-{month:02}-01" for month in range(1, 8)]
 SIDE = 64
@@ -138,3 +141,56 @@ def test_a_model_without_fact_heads_is_refused_by_name(tmp_path):
     captioner.facts = None
     with pytest.raises(OptionInvalid, match="brightness"):
         events_of(tmp_path / "maps", scenes, captioner)
+
+
+@pytest.fixture
+def first_apart(tmp_path):
+    """Return a function that writes three scenes, the first of which alone has a bright square, or none."""
+
+    def written(*, is_bright: bool) -> list[Path]:
+        scenes = write_stack(tmp_path / "scenes", DATES[:3])
+        for number, path in enumerate(scenes):
+            image = image_of(0)
+            if (number == 0) == is_bright:
+                image[:, *HOUSE] += 120
+            write_scene(path, image)
+        return scenes
+
+    return written
+
+
+class GoneCaptioner(StackCaptioner):
+    """Every change is a building that is gone."""
+
+    def survey(self, before, after):
+        found, logits = super().survey(before, after)
+        for answer, logit in (("came building", -5), ("came road", -5), ("gone building", 5)):
+            logits[:, ANSWERS.index(answer)] = logit
+        return found, logits
+
+
+def test_an_object_that_the_first_date_alone_shows_is_no_event(tmp_path, first_apart):
+    scenes, captioner = first_apart(is_bright=True), GoneCaptioner()
+    assert events_of(tmp_path / "maps", scenes, captioner) == []
+    [gone] = events_of(tmp_path / "maps", scenes[:2], captioner)
+    assert gone.direction == "disappeared"
+
+
+def test_ground_that_is_veiled_on_the_first_date_has_no_event_after_it(tmp_path, first_apart):
+    scenes, captioner = first_apart(is_bright=False), StackCaptioner()
+    assert [states(one) for one in events_of(tmp_path / "maps", scenes)] == ["ass"]
+    captioner.veils = SimpleNamespace(layers=clouds_left_of(16))
+    assert events_of(tmp_path / "veiled", scenes, captioner) == []
+    captioner.veils.layers = clouds_left_of(8)
+    assert len(events_of(tmp_path / "clear", scenes, captioner)) == 1
+
+
+def clouds_left_of(column: int):
+    """Return a detector of veils that finds cloud on the first date in the columns of pixels up to one."""
+
+    def layers(before, after):
+        found = np.zeros((6, *before.shape[1:]), np.uint8)
+        found[0, :, : column // CELL] = HIDDEN_BY.index("cloud")
+        return found
+
+    return layers

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,10 +34,17 @@ from workflows.progress import Progress, report_progress
 from workflows.scene.map_description import ABOUT, read_about
 from workflows.scene.maps import ChangeMaps, read_maps
 from workflows.scene.network.detect import fill_maps
-from workflows.scene.opening import open_pair
+from workflows.scene.opening import OpenPair, open_pair
+from workflows.scene.pixels import rasterize_outlines, window_around
+from workflows.scene.visibility.layer import HIDDEN_BY, VISIBILITY, Visibility
+from workflows.scene.visibility.survey import survey
 from workflows.scenes import read_header
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from shapely.geometry import MultiPolygon
+
     from rscc.captioner import Captioner
 
 REACH = 4
@@ -284,8 +292,49 @@ def _maps_of_pair(
 def _detected(
     series: Series, pair: Pair, place: Path, options: SceneOptions, captioner: Captioner
 ) -> ChangeMaps:
-    first, second, lattice = (read_header(series.scenes[one].info, options) for one in (*pair, 0))
-    with open_pair(first, second, captioner.card, options, lattice) as opened:
+    with _opened(series, pair, options, captioner) as opened:
         # Two dates cannot tell a new white roof from a cloud. The dates around them can, and do.
         fill_maps(opened, captioner, place, replace_others=True, veils=False)
     return read_maps(place)
+
+
+def _opened(
+    series: Series, pair: Pair, options: SceneOptions, captioner: Captioner
+) -> AbstractContextManager[OpenPair]:
+    first, second, lattice = (read_header(series.scenes[one].info, options) for one in (*pair, 0))
+    return open_pair(first, second, captioner.card, options, lattice)
+
+
+def veiled_shares(
+    series: Series,
+    pair: Pair,
+    outlines: Sequence[MultiPolygon],
+    frame: Frame,
+    options: SceneOptions,
+    captioner: Captioner,
+) -> list[float]:
+    """Return the share of each outline that cloud, shadow or dense haze hides on the first date of a pair.
+
+    Args:
+        outlines: in pixels of ``frame``.
+    """
+    detector = getattr(captioner, "veils", None)
+    with (
+        TemporaryDirectory(prefix="rscc-veils-") as folder,
+        _opened(series, pair, options, captioner) as opened,
+    ):
+        survey(opened.pair, opened.grid.area, Path(folder), detector)
+        grid = opened.pair.grid
+        layer = Visibility(Path(folder) / VISIBILITY, grid.anchor, opened.grid.area)
+        right, down = (one - other for one, other in zip(frame.grid.anchor, grid.anchor, strict=True))
+        shares = []
+        for outline in outlines:
+            window = window_around(outline).shifted(right, down).intersection(opened.grid.area)
+            if not window:
+                shares.append(0.0)
+                continue
+            inside = rasterize_outlines([outline], window.shifted(-right, -down), all_touched=False)
+            hidden = layer.classes(window)[0][inside] > HIDDEN_BY.index("fill")
+            shares.append(float(hidden.mean()) if hidden.size else 0.0)
+        layer.close()
+    return shares
