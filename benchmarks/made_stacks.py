@@ -1,6 +1,6 @@
 """Make dated stacks of scenes (uint8 RGB, 0.5 m) with known events, and score the events of a monitor.
 
-    python benchmarks/made_stacks.py make  [--data ../shared/data] [--part val] [--folder runs/stacks] [--seed 0]
+    python benchmarks/made_stacks.py make [--data DATA] [--part val] [--seed 0] [--folder runs/stacks]
     python benchmarks/made_stacks.py score [--folder runs/stacks]
     python benchmarks/made_stacks.py limit [--data ../shared/data] [--part val] [--model rscc-base]
 
