@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -140,7 +142,8 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
             twin = next((one for one in place.scenes if _is_twin(one, new)), None)
             if twin is not None:
                 other = public_path(twin.source)
-                yield f"{public_path(source)}: left out for {other}, of the same name and date"
+                same = "name and date" if twin.name == new.name else "pixels and date"
+                yield f"{public_path(source)}: left out for {other}, of the same {same}"
                 continue
             place.add(new)
             place.addresses[source] = scene.location
@@ -152,9 +155,16 @@ def _moved(one: KnownScene, source: str) -> KnownScene:
 
 
 def _is_twin(one: KnownScene, new: KnownScene) -> bool:
-    """Return whether a scene that is still there has the name and date of a new one."""
-    is_there = is_address(one.source) or os.path.exists(one.source)
-    return is_there and one.source != new.source and (one.name, one.date) == (new.name, new.date)
+    """Return whether a scene that is still there has the date of a new one, and its name or all its bytes."""
+    if one.date != new.date or one.source == new.source:
+        return False
+    if is_address(one.source):
+        return one.name == new.name
+    if not os.path.exists(one.source):
+        return False
+    with suppress(OSError):
+        return one.name == new.name or filecmp.cmp(one.source, new.source, shallow=False)
+    return False
 
 
 def _name_of(scene: Scene) -> str:
