@@ -34,6 +34,7 @@ from .errors import SceneUnreadable as SceneUnreadable
 from .errors import TilingError as TilingError
 from .errors import TooFewBands as TooFewBands
 from .errors import UnsafeReference as UnsafeReference
+from .fill import Lattice as Lattice
 from .gdal import safe_environment as safe_environment
 from .geodesy import geodesic_area_m2 as geodesic_area_m2
 from .geodesy import on_map as on_map

@@ -9,13 +9,16 @@ collars and the corners of turned scenes do. A value far beyond all others is fi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tiling.block_cache import BlockCache
 from tiling.fill_values import ReadDate, Value, likely_values
 from tiling.grid import Window
+from tiling.gridded import GriddedReader, GriddedScene
+from tiling.scene import SceneInfo
 
 # Pixels around fill that warping mixes with it, or compression.
 MIXED, MIXED_BLURRED = 2, 12
@@ -33,6 +36,8 @@ COLLAR, CANVAS = 0.1, 0.8
 # Cells a side on which connections are found, and the outline.
 CELLS, OUTLINE_CELLS = 1024, 256
 _BLOCK = 512
+# Scenes of a series whose fill is kept.
+KEPT_FILLS = 8
 _EIGHT = np.ones((3, 3), bool)
 
 
@@ -185,18 +190,17 @@ class _Counts:
         if value.is_far:
             return tally.core > 0
         labels, count = ndimage.label(tally.core > 0, _EIGHT)
-        numbers = np.arange(count + 1)
+
+        def sums(counted: np.ndarray, labels: np.ndarray = labels) -> np.ndarray:
+            return np.bincount(labels.ravel(), counted.ravel(), minlength=count + 1)
+
         edge = self._outside()
-        pixels, exact = (
-            ndimage.sum_labels(counted, labels, numbers) for counted in (tally.core, tally.exact)
-        )
+        pixels, exact = sums(tally.core), sums(tally.exact)
         # What lies around it is also in other cells.
         spread = ndimage.maximum_filter(labels, 2 * -(-_RING // self.cell) + 1)
-        around, near = (
-            ndimage.sum_labels(counted, spread, numbers) for counted in (tally.around, tally.near)
-        )
-        contact = ndimage.sum_labels(edge, labels, numbers) * self.cell
-        outside = ndimage.sum_labels(np.where(self._outline(tally), 0, tally.core), labels, numbers)
+        around, near = sums(tally.around, spread), sums(tally.near, spread)
+        contact = sums(edge) * self.cell
+        outside = sums(np.where(self._outline(tally), 0, tally.core))
         sharp = (exact >= EXACT * pixels) & (near <= FADING * around)
         rows, cols = self.size.shape
         along = contact >= CONTACT * 2 * (rows + cols) * self.cell
@@ -265,3 +269,25 @@ def _sums(values: np.ndarray, side: int) -> np.ndarray:
     rows, cols = (np.arange(0, length, side) for length in values.shape)
     sums: np.ndarray = np.add.reduceat(np.add.reduceat(values.astype(np.int32), rows, axis=0), cols, axis=1)
     return sums
+
+
+class Lattice:
+    """The pixels of all pairs of a series, and the fill of the scenes that were read last.
+
+    Args:
+        info: the scene whose grid they lie on.
+    """
+
+    def __init__(self, info: SceneInfo) -> None:
+        self.info = info
+        self._fills: list[tuple[GriddedScene, tuple[Fill, ...]]] = []
+
+    def fill_of(self, reader: GriddedReader) -> tuple[Fill, ...]:
+        """Return the fill of a scene, see :func:`find_fill`, found once for all its pairs."""
+        layer, grid = reader.layer, reader.layer.grid
+        for known, fill in self._fills:
+            if known == layer:
+                return fill
+        fill = tuple(find_fill(reader.read, grid.width, grid.height))
+        self._fills = [*self._fills[1 - KEPT_FILLS :], (replace(layer, blocks=BlockCache(0)), fill)]
+        return fill

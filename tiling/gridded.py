@@ -53,7 +53,7 @@ MOST_SOURCE_PX = 2048
 # Cache of warped blocks of a date: enough for the rows that tiles of a scene of 24,000 columns share.
 KEPT_BYTES = 48 * 2**20
 # A grid of up to so many pixels is kept as a whole.
-SMALL_PX = 2**19
+SMALL_PX = 2**20
 # A warped mask is above this only where no masked pixel contributes; the rest is rounding.
 FULL = 1 - 3e-7
 _SAME_PLACE = 1e-3

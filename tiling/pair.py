@@ -15,7 +15,7 @@ from tiling import pair_notes, preconditions
 from tiling.bands import BandRequest, choose_bands, unnamed_band
 from tiling.data_blocks import common_data
 from tiling.errors import NothingValid
-from tiling.fill import Fill, find_fill, without_fill
+from tiling.fill import Fill, Lattice, without_fill
 from tiling.grid import Window, around
 from tiling.gridded import GriddedReader, GriddedScene
 from tiling.normalization import Normalization
@@ -87,7 +87,7 @@ class ScenePair:
         normalize: bool = False,
         align: bool = False,
         frame: Role = "before",
-        lattice: SceneInfo | None = None,
+        lattice: Lattice | None = None,
     ) -> ScenePair:
         """Open two rasters as a pair.
 
@@ -103,15 +103,16 @@ class ScenePair:
             bounds: west, south, east, north in degrees of ``focus``; default: everything.
             align: move one scene by the measured shift.
             frame: the scene that is not moved.
-            lattice: the scene whose grid is the working grid of all pairs of a series; their shift is only
-                measured to align them. Default: ``before``.
+            lattice: of a series of pairs; their shift is only measured to align them. Default: that of the
+                scene before.
 
         Raises:
             TilingError: a scene cannot be read, or the two cannot be compared.
         """
         infos = [s if isinstance(s, SceneInfo) else describe(s) for s in (before, after)]
         choices = [choose_bands(info, bands) for info in infos]
-        planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds, lattice=lattice)
+        series = lattice or Lattice(infos[0])
+        planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds, lattice=series.info)
         first, second = (
             GriddedScene.of(info, choice.numbers, planned.grid)
             for info, choice in zip(infos, choices, strict=True)
@@ -121,7 +122,7 @@ class ScenePair:
         pair._note(*(unnamed_band(each.info, "alpha") for each in (first, second) if each.alpha_is_picture))
         try:
             pair._require(preconditions.pixel_size(infos), preconditions.overlap(infos, planned.grid))
-            pair._find_fill()
+            pair._find_fill(series)
             pair._find_site()
             pair._fit_stretch(scale)
             if align or lattice is None:
@@ -216,9 +217,8 @@ class ScenePair:
         if share:
             self._require(preconditions.valid_ground((self.before, self.after), share))
 
-    def _find_fill(self) -> None:
-        size = self.grid.width, self.grid.height
-        before, after = (tuple(find_fill(reader.read, *size)) for reader in self._readers())
+    def _find_fill(self, lattice: Lattice) -> None:
+        before, after = map(lattice.fill_of, self._readers())
         self.fill = before, after
         self._note(*pair_notes.filled((self.before, self.after), self.fill))
 

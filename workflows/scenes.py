@@ -9,7 +9,7 @@ from pathlib import Path
 
 import rasterio
 
-from tiling import Frame, SceneInfo, ScenePair, Window, check_pixel_size, describe
+from tiling import Frame, Lattice, SceneInfo, ScenePair, Window, check_pixel_size, describe
 from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
 
@@ -46,7 +46,7 @@ def read_header(scene: Scene, options: SceneOptions) -> SceneInfo:
 
 
 def open_at(
-    gsd: float | None, infos: Infos, options: SceneOptions, lattice: SceneInfo | None = None
+    gsd: float | None, infos: Infos, options: SceneOptions, lattice: Lattice | None = None
 ) -> ScenePair:
     """Open two scenes as the options say, at ``gsd`` metres per pixel; None: those of the scene before."""
     return ScenePair.open(

@@ -22,15 +22,14 @@ from shapely.geometry import MultiPolygon
 
 from rscc.facts.lone_changes import KINDS as LONE_KINDS
 from rscc.model_folder import ModelCard
-from tiling import Window
 from workflows.archive.folder import writing
 from workflows.errors import OptionInvalid
 from workflows.monitor.events import Direction, FoundEvent, Kind, Pair, Series
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.stack.kept import KeptSteps, StepChange
-from workflows.monitor.stack.pairs import PairMaps, maps_folder, pair_maps, veiled_shares
+from workflows.monitor.stack.pairs import READ_PX, PairMaps, maps_folder, pair_maps
 from workflows.monitor.stack.step_maps import step_maps
-from workflows.monitor.stack.visibility import next_step, shown_by_dates, sightings, went_back
+from workflows.monitor.stack.visibility import next_step, shown_by_dates, sightings, veiled_shares, went_back
 from workflows.options import SceneOptions
 from workflows.progress import Progress, report_progress
 from workflows.scene.found import FoundChange
@@ -48,8 +47,6 @@ SAME_GROUND = 0.5
 """Share of an outline that a later one must cover to be the end of the same event."""
 VEILED = 0.5
 """Share of an outline under cloud, shadow or dense haze from which a date does not show its ground."""
-READ_PX = 2**20
-"""Pixels of a place up to which a pair is read at once for all changes."""
 _KINDS: dict[str, Kind] = {
     "building": "building",
     "road": "road",
@@ -97,20 +94,42 @@ def find_objects(
             kept = KeptSteps(
                 maps_folder(series, chosen, captioner), [one.key for one in series.scenes], pairs.frame
             )
-            first = partial(_veiled_first, series, pairs, chosen, captioner)
-            steps = _steps(pairs, kept, chosen, captioner.card, first, progress)
+            without_veiled = partial(
+                _without_veiled, series=series, pairs=pairs, options=chosen, captioner=captioner
+            )
+            steps = _steps(pairs, kept, chosen, captioner.card, without_veiled, progress)
         finally:
             pairs.close()
     return _events(steps, [scene.name for scene in series.scenes])
 
 
-def _veiled_first(
-    series: Series, pairs: PairMaps, options: SceneOptions, captioner: Captioner, outlines: list[MultiPolygon]
-) -> list[bool]:
-    """Return which outlines cloud, shadow or dense haze hides on the first date."""
-    pair = next(pair for pair in pairs.names if pair[0] == 0 and pair in pairs)
-    shares = veiled_shares(series, pair, outlines, pairs.frame, options, captioner)
-    return [share >= VEILED for share in shares]
+def _without_veiled(
+    changes: list[StepChange],
+    date: int,
+    series: Series,
+    pairs: PairMaps,
+    options: SceneOptions,
+    captioner: Captioner,
+) -> list[StepChange]:
+    """Return the changes after a date, except those that cloud, shadow or dense haze may explain.
+
+    Before the second date, and after the last but one, a single date tells how the ground was.
+    """
+    lone = ([0] if date == 0 else []) + ([pairs.count - 1] if date == pairs.count - 2 else [])
+    for one in lone if changes else ():
+        # The nearest date is compared with it; the ground changed between the two, so they have a pair.
+        pair = next(pair for pair in sorted(pairs.names, reverse=one > 0) if one in pair and pair in pairs)
+        shares = veiled_shares(
+            series,
+            pair,
+            pair.index(one),
+            [change.pixels for change in changes],
+            pairs.frame,
+            options,
+            captioner,
+        )
+        changes = [change for change, share in zip(changes, shares, strict=True) if share < VEILED]
+    return changes
 
 
 def _steps(
@@ -118,7 +137,7 @@ def _steps(
     kept: KeptSteps,
     options: SceneOptions,
     card: ModelCard,
-    veiled_first: Callable[[list[MultiPolygon]], list[bool]],
+    without_veiled: Callable[[list[StepChange], int], list[StepChange]],
     progress: Progress | None,
 ) -> list[_Step]:
     steps: list[list[StepChange]] = []
@@ -126,13 +145,12 @@ def _steps(
     for date in range(pairs.count - 1):
         found = kept.read(date)
         if found is None:
-            found = _find_changes(pairs, date, options, card)
-            if date == 0 and found and pairs.count > 2:
-                veiled = veiled_first([change.pixels for change in found])
-                found = [change for change, is_veiled in zip(found, veiled, strict=True) if not is_veiled]
+            found = without_veiled(_find_changes(pairs, date, options, card), date)
             new.add(date)
         steps.append(found)
         report_progress(progress, "steps", date + 1, pairs.count - 1)
+    if new:
+        kept.add_known_means(change for date in new for change in steps[date])
     new |= _pool([(date, change) for date, changes in enumerate(steps) for change in changes], pairs)
     with writing(kept.folder):
         for date in sorted(new):
@@ -199,25 +217,30 @@ def _pool(changes: Sequence[tuple[int, StepChange]], pairs: PairMaps) -> set[int
     bands = ["change", *(kind.name for kind in LONE_KINDS)]
     whole = pairs.frame.focus
     at_once = whole.width * whole.height <= READ_PX
+    masks: dict[int, np.ndarray] = {}
     new: set[int] = set()
     for pair, name in pairs.names.items():
-        for date, change in changes:
+        for number, (date, change) in enumerate(changes):
             if name in change.pooled:
                 continue
             window = window_around(change.pixels).intersection(whole)
             values = pairs.probability(pair, whole if at_once else window, bands.index(change.band))
             if values is not None and at_once:
                 values = values[window.slices(whole)]
-            change.pooled[name] = None if values is None else _mean_inside(values, window, change.pixels)
+            inside = masks.get(number)
+            if inside is None:
+                inside = rasterize_outlines([change.pixels], window, all_touched=False)
+            if at_once:
+                masks[number] = inside
+            change.pooled[name] = None if values is None else _mean(values[inside])
             new.add(date)
     return new
 
 
-def _mean_inside(values: np.ndarray, window: Window, outlines: MultiPolygon) -> float | None:
-    """Return the mean of values in outlines; None where less than half of them is known."""
-    inside = values[rasterize_outlines([outlines], window, all_touched=False)]
-    valid = inside[~np.isnan(inside)]
-    return float(valid.mean()) if len(valid) and 2 * len(valid) >= len(inside) else None
+def _mean(values: np.ndarray) -> float | None:
+    """Return the mean of the known values; None where less than half of them is known."""
+    valid = values[~np.isnan(values)]
+    return float(valid.mean()) if len(valid) and 2 * len(valid) >= len(values) else None
 
 
 def _events(steps: Sequence[_Step], names: Sequence[str]) -> list[FoundEvent]:

@@ -12,7 +12,7 @@ import numpy as np
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.model_folder import ModelCard
-from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, around, common_data, plan_frame
+from tiling import Frame, Lattice, ScenePair, TileGrid, Window, around, common_data, plan_frame
 from workflows.dates import scene_date
 from workflows.options import SceneOptions
 from workflows.report.record import grid_record, model_record, scene_record, settings_record, versions
@@ -98,7 +98,7 @@ def open_pair(
     after: Scene,
     card: ModelCard,
     options: SceneOptions,
-    lattice: SceneInfo | None = None,
+    lattice: Lattice | None = None,
 ) -> Iterator[OpenPair]:
     """Open two scenes (names or headers) as one pair; ``lattice`` as :meth:`tiling.ScenePair.open`."""
     infos = read_headers(before, after, options)

@@ -144,14 +144,14 @@ def test_a_model_without_fact_heads_is_refused_by_name(tmp_path):
 
 
 @pytest.fixture
-def first_apart(tmp_path):
-    """Return a function that writes three scenes, the first of which alone has a bright square, or none."""
+def with_house(tmp_path):
+    """Return a function that writes three scenes, those of some numbers with a bright square."""
 
-    def written(*, is_bright: bool) -> list[Path]:
+    def written(*numbers: int) -> list[Path]:
         scenes = write_stack(tmp_path / "scenes", DATES[:3])
         for number, path in enumerate(scenes):
             image = image_of(0)
-            if (number == 0) == is_bright:
+            if number in numbers:
                 image[:, *HOUSE] += 120
             write_scene(path, image)
         return scenes
@@ -169,28 +169,23 @@ class GoneCaptioner(StackCaptioner):
         return found, logits
 
 
-def test_an_object_that_the_first_date_alone_shows_is_no_event(tmp_path, first_apart):
-    scenes, captioner = first_apart(is_bright=True), GoneCaptioner()
+def test_an_object_that_the_first_date_alone_shows_is_no_event(tmp_path, with_house):
+    scenes, captioner = with_house(0), GoneCaptioner()
     assert events_of(tmp_path / "maps", scenes, captioner) == []
     [gone] = events_of(tmp_path / "maps", scenes[:2], captioner)
     assert gone.direction == "disappeared"
 
 
-def test_ground_that_is_veiled_on_the_first_date_has_no_event_after_it(tmp_path, first_apart):
-    scenes, captioner = first_apart(is_bright=False), StackCaptioner()
-    assert [states(one) for one in events_of(tmp_path / "maps", scenes)] == ["ass"]
-    captioner.veils = SimpleNamespace(layers=clouds_left_of(16))
-    assert events_of(tmp_path / "veiled", scenes, captioner) == []
-    captioner.veils.layers = clouds_left_of(8)
-    assert len(events_of(tmp_path / "clear", scenes, captioner)) == 1
+@pytest.mark.parametrize(("numbers", "shown", "role"), [((1, 2), "ass", 0), ((2,), "aas", 1)])
+def test_what_a_veil_on_an_outer_date_explains_is_no_event(tmp_path, with_house, numbers, shown, role):
+    scenes, captioner = with_house(*numbers), StackCaptioner()
+    assert [states(one) for one in events_of(tmp_path / "maps", scenes)] == [shown]
+    for column, count in ((16, 0), (8, 1)):
 
+        def layers(before, after, column=column):
+            found = np.zeros((6, *before.shape[1:]), np.uint8)
+            found[role, :, : column // CELL] = HIDDEN_BY.index("cloud")
+            return found
 
-def clouds_left_of(column: int):
-    """Return a detector of veils that finds cloud on the first date in the columns of pixels up to one."""
-
-    def layers(before, after):
-        found = np.zeros((6, *before.shape[1:]), np.uint8)
-        found[0, :, : column // CELL] = HIDDEN_BY.index("cloud")
-        return found
-
-    return layers
+        captioner.veils = SimpleNamespace(layers=layers)
+        assert len(events_of(tmp_path / f"veiled_{column}", scenes, captioner)) == count

@@ -69,8 +69,11 @@ class KeptSteps:
 
     def read(self, step: int) -> list[StepChange] | None:
         """Return the changes after date ``step``; None where they are not kept, or the file is damaged."""
+        return self._read(self._path(step))
+
+    def _read(self, path: Path) -> list[StepChange] | None:
         try:
-            return [_change(one) for one in parsed_json(read_file(self._path(step)))]
+            return [_change(one) for one in parsed_json(read_file(path))]
         except (OSError, ValueError, TypeError, KeyError, AttributeError, shapely.errors.ShapelyError):
             return None
 
@@ -78,6 +81,18 @@ class KeptSteps:
         """Keep the changes after date ``step``."""
         with atomic_write(self._path(step)) as (draft,):
             draft.write_text(json.dumps(list(map(_written, changes))) + "\n", encoding="utf-8")
+
+    def add_known_means(self, changes: Iterable[StepChange]) -> None:
+        """Add to changes that were found again what is kept of those with the same outlines."""
+
+        def outlines(change: StepChange) -> tuple[str, bytes, bytes]:
+            # Pixels alone are counted from another corner where the ground of the place has grown.
+            return change.band, shapely.to_wkb(change.pixels), shapely.to_wkb(change.geometry)
+
+        stored = (one for path in self.folder.glob("step-*.json") for one in self._read(path) or ())
+        known = {outlines(one): one.pooled for one in stored}
+        for change in changes:
+            change.pooled.update(known.get(outlines(change), {}))
 
     def remove_others(self) -> None:
         """Remove the files of steps that are between other scenes now."""

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from affine import Affine
 
 import rscc
 from rscc.files import atomic_write, parsed_json, read_file
-from tiling import Frame, NoOverlap, NothingValid, TilingError, Window
+from tiling import Frame, Lattice, NoOverlap, NothingValid, TilingError, Window
 from workflows.archive.folder import writing
 from workflows.errors import MapsUnusable
 from workflows.monitor.events import Pair, Series
@@ -35,21 +34,18 @@ from workflows.scene.map_description import ABOUT, read_about
 from workflows.scene.maps import ChangeMaps, read_maps
 from workflows.scene.network.detect import fill_maps
 from workflows.scene.opening import OpenPair, open_pair
-from workflows.scene.pixels import rasterize_outlines, window_around
-from workflows.scene.visibility.layer import HIDDEN_BY, VISIBILITY, Visibility
-from workflows.scene.visibility.survey import survey
 from workflows.scenes import read_header
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
-
-    from shapely.geometry import MultiPolygon
 
     from rscc.captioner import Captioner
 
 REACH = 4
 """Each scene is compared with as many scenes before and after it: two witnesses on each side of a step are
 left where one date of the others is veiled."""
+READ_PX = 2**20
+"""Pixels of a place up to which it is read at once, not by windows."""
 _WINDOWS, _PAIRS = 32, 128
 """Windows that are kept in memory, and pairs whose files stay open."""
 _INDEX = "pairs.json"
@@ -216,7 +212,10 @@ def pair_maps(
 
     names = {pair: series.pair_name(pair) for pair in near_pairs(len(series.scenes))}
     folder = maps_folder(series, options, captioner)
-    make = partial(_maps_of_pair, series, folder=folder, options=options, captioner=captioner)
+    lattice = Lattice(read_header(series.scenes[0].info, options))
+    make = partial(
+        _maps_of_pair, series, folder=folder, options=options, captioner=captioner, lattice=lattice
+    )
     known = _read_index(folder)
     with ExitStack() as stack:
         if captioner.card.localiser == "change_head":
@@ -272,7 +271,12 @@ def maps_folder(series: Series, options: SceneOptions, captioner: Captioner) -> 
 
 
 def _maps_of_pair(
-    series: Series, pair: Pair, folder: Path, options: SceneOptions, captioner: Captioner
+    series: Series,
+    pair: Pair,
+    folder: Path,
+    options: SceneOptions,
+    captioner: Captioner,
+    lattice: Lattice,
 ) -> ChangeMaps | None:
     """Return the maps of a pair, by the network unless they are there; None where it shows no ground."""
     place = folder / series.pair_name(pair)
@@ -284,57 +288,33 @@ def _maps_of_pair(
     except (MapsUnusable, TilingError):
         shutil.rmtree(place, ignore_errors=True)  # a folder of ours, named by the scenes
     try:
-        return _detected(series, pair, place, options, captioner)
+        return _detected(series, pair, place, options, captioner, lattice)
     except (NoOverlap, NothingValid):
         return None
 
 
 def _detected(
-    series: Series, pair: Pair, place: Path, options: SceneOptions, captioner: Captioner
+    series: Series,
+    pair: Pair,
+    place: Path,
+    options: SceneOptions,
+    captioner: Captioner,
+    lattice: Lattice,
 ) -> ChangeMaps:
-    with _opened(series, pair, options, captioner) as opened:
+    with opened_pair(series, pair, options, captioner, lattice) as opened:
         # Two dates cannot tell a new white roof from a cloud. The dates around them can, and do.
         fill_maps(opened, captioner, place, replace_others=True, veils=False)
     return read_maps(place)
 
 
-def _opened(
-    series: Series, pair: Pair, options: SceneOptions, captioner: Captioner
-) -> AbstractContextManager[OpenPair]:
-    first, second, lattice = (read_header(series.scenes[one].info, options) for one in (*pair, 0))
-    return open_pair(first, second, captioner.card, options, lattice)
-
-
-def veiled_shares(
+def opened_pair(
     series: Series,
     pair: Pair,
-    outlines: Sequence[MultiPolygon],
-    frame: Frame,
     options: SceneOptions,
     captioner: Captioner,
-) -> list[float]:
-    """Return the share of each outline that cloud, shadow or dense haze hides on the first date of a pair.
-
-    Args:
-        outlines: in pixels of ``frame``.
-    """
-    detector = getattr(captioner, "veils", None)
-    with (
-        TemporaryDirectory(prefix="rscc-veils-") as folder,
-        _opened(series, pair, options, captioner) as opened,
-    ):
-        survey(opened.pair, opened.grid.area, Path(folder), detector)
-        grid = opened.pair.grid
-        layer = Visibility(Path(folder) / VISIBILITY, grid.anchor, opened.grid.area)
-        right, down = (one - other for one, other in zip(frame.grid.anchor, grid.anchor, strict=True))
-        shares = []
-        for outline in outlines:
-            window = window_around(outline).shifted(right, down).intersection(opened.grid.area)
-            if not window:
-                shares.append(0.0)
-                continue
-            inside = rasterize_outlines([outline], window.shifted(-right, -down), all_touched=False)
-            hidden = layer.classes(window)[0][inside] > HIDDEN_BY.index("fill")
-            shares.append(float(hidden.mean()) if hidden.size else 0.0)
-        layer.close()
-    return shares
+    lattice: Lattice | None = None,
+) -> AbstractContextManager[OpenPair]:
+    """Open two scenes of a series on the pixels of its first one."""
+    first, second, base = (read_header(series.scenes[one].info, options) for one in (*pair, 0))
+    lattice = lattice or Lattice(base)
+    return open_pair(first, second, captioner.card, options, lattice)

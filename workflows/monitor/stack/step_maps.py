@@ -4,9 +4,9 @@ Each band of the probability is F of :mod:`workflows.monitor.stack.steps`. The e
 median of that of the pairs across the step, so that one veiled date does not speak.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +14,15 @@ import numpy as np
 from rscc.model_folder import ModelCard
 from tiling import Band, TileGrid, Window
 from workflows.monitor.events import Pair
-from workflows.monitor.stack.pairs import PairMaps
+from workflows.monitor.stack.pairs import READ_PX, PairMaps
 from workflows.monitor.stack.steps import crossing, step_probability
 from workflows.options import SceneOptions
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.network.map_folder import grid_of, new_maps, position_edges, writing_row
 from workflows.scene.opening import tile_grid
+
+RowOf = Callable[[int, int, int], np.ndarray | None]
+"""Returns F of a row of tiles over the whole width: arguments are its first pixel, its end, and the band."""
 
 
 @contextmanager
@@ -31,8 +34,16 @@ def step_maps(
     Args:
         folder: for the maps, empty; the caller removes it.
     """
-    grid = tile_grid(pairs.frame, card, options, pairs.frame.focus)
-    area = _changed_area(pairs, step, grid, options.threshold_for(card))
+    grid, whole = tile_grid(pairs.frame, card, options, pairs.frame.focus), pairs.frame.focus
+    least = _least(pairs, options.threshold_for(card))
+
+    # A small place is computed once for both passes; of a large one, the row of tiles that is looked at.
+    @lru_cache(None if whole.width * whole.height <= READ_PX else len(least))
+    def row_of(top: int, bottom: int, band: int) -> np.ndarray | None:
+        window = Window(whole.col_off, top, whole.width, bottom - top)
+        return _step_band(pairs, step, window, band, least[band])
+
+    area = _changed_area(row_of, grid, whole, least)
     if area is None:
         yield None
         return
@@ -55,29 +66,33 @@ def step_maps(
         for top, bottom in zip(grid.rows.edges, grid.rows.edges[1:], strict=False):
             if area.row_off <= top < bottom <= area.row_end:
                 window = Window(area.col_off, top, area.width, bottom - top)
-                _write_row(maps, pairs, step, window, _least(pairs, options.threshold_for(card)))
+                columns_of = slice(area.col_off - whole.col_off, area.col_end - whole.col_off)
+                bands = (row_of(top, bottom, band) for band in range(len(least)))
+                shown = [None if values is None else values[:, columns_of] for values in bands]
+                _write_row(maps, pairs, step, window, shown)
         yield maps
 
 
-def _changed_area(pairs: PairMaps, step: int, grid: TileGrid, threshold: float) -> Window | None:
+def _changed_area(row_of: RowOf, grid: TileGrid, whole: Window, least: Sequence[float]) -> Window | None:
     """Return whole cores of tiles around all that may have changed, and those beside them."""
-    changed = [tile for tile in grid if tile.core and _may_change(pairs, step, tile.core, threshold)]
+
+    def may_change(core: Window) -> bool:
+        columns = slice(core.col_off - whole.col_off, core.col_end - whole.col_off)
+        rows = (row_of(core.row_off, core.row_end, band) for band in range(len(least)))
+        return any(
+            values is not None and (values[:, columns] >= low).any()  # NaN is not
+            for values, low in zip(rows, least, strict=True)
+        )
+
+    changed = [tile for tile in grid if tile.core and may_change(tile.core)]
     if not changed:
         return None
-    (down, across), whole = grid.shape, pairs.frame.focus
+    down, across = grid.shape
     first_row, last_row = min(tile.row for tile in changed) - 1, max(tile.row for tile in changed) + 2
     first_col, last_col = min(tile.col for tile in changed) - 1, max(tile.col for tile in changed) + 2
     top, bottom = grid.rows.edges[max(0, first_row)], grid.rows.edges[min(down, last_row)]
     left, right = grid.columns.edges[max(0, first_col)], grid.columns.edges[min(across, last_col)]
     return Window(left, top, right - left, bottom - top).intersection(whole)
-
-
-def _may_change(pairs: PairMaps, step: int, window: Window, threshold: float) -> bool:
-    for band, least in enumerate(_least(pairs, threshold)):
-        values = _step_band(pairs, step, window, band, least)
-        if values is not None and (values >= least).any():  # NaN is not
-            return True
-    return False
 
 
 def _least(pairs: PairMaps, threshold: float) -> list[float]:
@@ -115,10 +130,11 @@ def _step_band(pairs: PairMaps, step: int, window: Window, band: int, least: flo
     return found
 
 
-def _write_row(maps: ChangeMaps, pairs: PairMaps, step: int, window: Window, least: Sequence[float]) -> None:
+def _write_row(
+    maps: ChangeMaps, pairs: PairMaps, step: int, window: Window, bands: Sequence[np.ndarray | None]
+) -> None:
     with writing_row(maps, window.row_off, window.row_end, {"tiles": 0}) as row:
-        for band, low in enumerate(least):
-            values = _step_band(pairs, step, window, band, low)
+        for band, values in enumerate(bands):
             if values is None and band:
                 continue
             if values is None:

@@ -1,14 +1,30 @@
 """What each date shows of one step: the ground as before, the ground as after, or neither."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workflows.monitor.events import Pair, Sighting, Visibility
-from workflows.monitor.stack.pairs import REACH
+from tiling import Frame
+from workflows.monitor.events import Pair, Series, Sighting, Visibility
+from workflows.monitor.stack.pairs import REACH, opened_pair
 from workflows.monitor.stack.steps import step_probability
+from workflows.options import SceneOptions
+from workflows.scene.pixels import rasterize_outlines, window_around
+from workflows.scene.visibility.layer import HIDDEN_BY, VISIBILITY
+from workflows.scene.visibility.layer import Visibility as VisibilityLayer
+from workflows.scene.visibility.survey import survey
+
+if TYPE_CHECKING:
+    from shapely.geometry import MultiPolygon
+
+    from rscc.captioner import Captioner
 
 ALIKE = 0.5
 """Change probability below which two dates look alike."""
@@ -109,3 +125,40 @@ def sightings(
         Sighting(name, one.state, one.probability, *measured[one.state])
         for name, one in zip(names, shown, strict=True)
     )
+
+
+def veiled_shares(
+    series: Series,
+    pair: Pair,
+    role: int,
+    outlines: Sequence[MultiPolygon],
+    frame: Frame,
+    options: SceneOptions,
+    captioner: Captioner,
+) -> list[float]:
+    """Return the share of each outline that cloud, shadow or dense haze hides on one date of a pair.
+
+    Args:
+        role: 0 for the first date, 1 for the second.
+        outlines: in pixels of ``frame``.
+    """
+    detector = getattr(captioner, "veils", None)
+    with (
+        TemporaryDirectory(prefix="rscc-veils-") as folder,
+        opened_pair(series, pair, options, captioner) as opened,
+    ):
+        survey(opened.pair, opened.grid.area, Path(folder), detector)
+        grid = opened.pair.grid
+        layer = VisibilityLayer(Path(folder) / VISIBILITY, grid.anchor, opened.grid.area)
+        right, down = (one - other for one, other in zip(frame.grid.anchor, grid.anchor, strict=True))
+        shares = []
+        for outline in outlines:
+            window = window_around(outline).shifted(right, down).intersection(opened.grid.area)
+            if not window:
+                shares.append(0.0)
+                continue
+            inside = rasterize_outlines([outline], window.shifted(-right, -down), all_touched=False)
+            hidden = layer.classes(window)[role][inside] > HIDDEN_BY.index("fill")
+            shares.append(float(hidden.mean()) if hidden.size else 0.0)
+        layer.close()
+    return shares
