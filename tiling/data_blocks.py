@@ -4,8 +4,6 @@ Compressed blocks of a GeoTIFF without data are absent, or of the smallest size 
 overviews show it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@
 | units | a quarter to four times as bright, dark ends within 650 of each other | warning |
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Find the part of the working grid that has data: a small site may lie in a large canvas of nodata."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tiling.grid import Window, around, lattice

@@ -1,7 +1,5 @@
 """Read the headers of two scenes and open them as one pair, as the options say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The places of a monitor: which scenes show which ground."""
 
-from __future__ import annotations
-
 import filecmp
 import os
 from collections.abc import Iterator, Mapping, Sequence

@@ -13,8 +13,6 @@ A row of tiles is finished when its line is in ``maps.json``, which is written l
 goes on with the next row, and several processes may fill rows of one folder.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping

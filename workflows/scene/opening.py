@@ -1,7 +1,5 @@
 """Two scenes opened as one pair for a model: dates, working grid, tiles and warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tiles become rows of the maps: probabilities are blended, evidence is that of the core of each tile."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 

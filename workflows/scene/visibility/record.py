@@ -1,7 +1,5 @@
 """How much of a scene was not judged, by what hid it, and where."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
