@@ -41,8 +41,7 @@ def check_output(
     path = Path(path)
     if path.suffix.lower() not in SUPPORTED_SUFFIXES:
         raise FormatUnsupported(
-            f"{path}: a report must be {', '.join(SUPPORTED_SUFFIXES)}"
-            + ("; rscc convert makes its web page" if path.suffix.lower() == ".html" else "")
+            f"{path}: a report must be {', '.join(SUPPORTED_SUFFIXES)}, or .html for its web page"
         )
     if path.suffix.lower() == ".gpkg":
         _check_closed(path)

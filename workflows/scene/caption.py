@@ -20,6 +20,7 @@ from rasterio.io import DatasetReaderBase
 from rscc.errors import ExtraNotInstalled
 from workflows.areas import read_area
 from workflows.errors import in_python, speaks_python
+from workflows.option_fields import read_classes
 from workflows.options import Frame, SceneOptions
 from workflows.progress import Progress
 from workflows.report.report import Report
@@ -61,7 +62,7 @@ def caption(
     frame: Frame = "before",
     force: bool = False,
     offline: bool = False,
-    allow_host: Sequence[str] | None = None,
+    allow_host: str | Sequence[str] | None = None,
     threshold: float | None = None,
     min_area: float | None = None,
     group_distance: float | None = None,
@@ -69,9 +70,9 @@ def caption(
     simplify: float = 1.0,
     fast: bool = False,
     ground: bool = True,
-    only: Sequence[str] | None = None,
+    only: str | Sequence[str] | None = None,
     direction: Literal["appeared", "disappeared"] | None = None,
-    context: Sequence[str] = (),
+    context: str | Sequence[str] = (),
     changes: Any = None,
     overlap: int | None = None,
     batch_size: int | None = None,
@@ -128,14 +129,14 @@ def caption(
         regularize=regularize,
         ground=ground,
         fast=fast,
-        only=None if only is None else tuple(only),
+        only=None if only is None else read_classes(_texts(only)),
         direction=direction,
-        context=tuple(context),
+        context=tuple(_texts(context)),
         changes=None if changes is None else read_changes(changes),
         memory=memory,
         keep_maps=None if keep_maps is None else Path(keep_maps),
         offline=offline,
-        allow_hosts=None if allow_host is None else tuple(allow_host),
+        allow_hosts=None if allow_host is None else tuple(_texts(allow_host)),
     )
     copies = Copies()
     earlier = scene_file(before, "before", copies, transform, crs)
@@ -157,6 +158,11 @@ def caption(
 
 def _iso(day: Day | None) -> str | None:
     return day.isoformat()[:10] if isinstance(day, date) else day
+
+
+def _texts(given: str | Sequence[str]) -> list[str]:
+    """Return several texts, of which one may be given alone."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 class Copies:
@@ -201,7 +207,7 @@ def scene_file(
         return _array(source, role, path, transform, crs)
     if hasattr(source, "dims") and hasattr(source, "values"):
         return _data_array(source, role, path)
-    raise TypeError(f"{role} is a {type(source).__name__}; give {_TAKEN}")
+    raise TypeError(f"{role} is of type {type(source).__name__}; give {_TAKEN}")
 
 
 def _dataset(source: DatasetReaderBase, role: str, path: Path) -> str | Path:
@@ -226,6 +232,10 @@ def _array(
         raise TypeError(f"{role} is an array; give its georeferencing as transform= and crs= too")
     if source.ndim not in (2, 3) or 0 in source.shape:
         raise TypeError(f"{role} is an array of shape {source.shape}; give (bands, rows, columns)")
+    if source.ndim == 3 and source.shape[2] <= 4 < source.shape[0]:
+        raise TypeError(
+            f"{role} is an array of shape {source.shape}, with the bands last; give array.transpose(2, 0, 1)"
+        )
     bands = source[None] if source.ndim == 2 else source
     bands = bands.astype(np.uint8) if bands.dtype == bool else bands
     try:

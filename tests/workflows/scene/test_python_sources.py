@@ -13,7 +13,7 @@ from rasterio.io import MemoryFile
 from scene_pairs import make_pair
 
 import rscc
-from workflows.errors import OutputExists
+from workflows.errors import OptionInvalid, OutputExists
 from workflows.options import SceneOptions
 
 RENAMED = {"bounds": "bbox", "allow_hosts": "allow_host"}
@@ -47,6 +47,18 @@ def test_every_option_of_a_run_is_a_typed_keyword_of_the_same_name():
         default = parameters[RENAMED.get(name, name)].default
         assert default == getattr(SceneOptions(), name), name
     assert all(each.annotation is not inspect.Parameter.empty for each in parameters.values())
+
+
+def test_classes_are_read_as_the_command_reads_them_and_bands_come_first(pair):
+    for only in ("houses,road", ["building", "road"]):
+        found = rscc.caption(pair.before, pair.after, only=only, captioner=BrightnessCaptioner())
+        assert found.run["settings"]["only"] == ["building", "road"]
+    with pytest.raises(OptionInvalid, match="castle"):
+        rscc.caption(pair.before, pair.after, only="castle")
+    array, transform, crs = data_of(pair.before)
+    last = array.transpose(1, 2, 0)
+    with pytest.raises(TypeError, match="transpose"):
+        rscc.caption(last, last, transform=transform, crs=crs)
 
 
 def test_arrays_with_their_georeferencing_give_the_report_of_the_files(pair, report):
