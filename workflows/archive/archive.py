@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rscc.files import parsed_json, read_file
 from workflows.addresses import without_secrets
 from workflows.archive.claim import Claim, claim_shard
-from workflows.archive.folder import ITEM, REPORT, STYLE, WHOLE, ArchiveFolder, Shard
+from workflows.archive.folder import ITEM, MAPS, REPORT, STYLE, WHOLE, ArchiveFolder, Shard
 from workflows.archive.index import DONE, FAILED, Index, PairState
 from workflows.archive.layers.layers import write_layers
 from workflows.archive.layers.stac import stac_item
@@ -96,6 +96,7 @@ class Archive:
         *,
         retry_failed: bool,
         overwrite: bool,
+        keep_maps: bool = False,
         rehearse: bool = False,
     ) -> Planned:
         """Compare the archive with a table of pairs, and make pending what is to be done.
@@ -104,6 +105,7 @@ class Archive:
             keyed: all pairs of the table, each with its key; None for pairs of other shards.
             retry_failed: failed pairs are pending again.
             overwrite: outdated reports are replaced also if people have marked them.
+            keep_maps: pairs whose maps were not kept are done again.
             rehearse: change only the index in memory.
         """
         plan = Plan(self.index, retry_failed)
@@ -111,25 +113,43 @@ class Archive:
             plan.take(number, row, key)
         kept = [] if overwrite else self.marked(plan.outdated)
         plan.settle(set(kept))
+        unmapped = self._without_maps(overwrite=overwrite) if keep_maps else []
+        self.index.reset(unmapped)
         for pair in () if rehearse else self.state.damaged:
             self._set_aside(pair)
         counts = self.index.counts(self.shard)
         return Planned(
             **vars(counts),
             new=plan.new,
-            changed=plan.changed - len(kept),
+            changed=plan.changed - len(kept) + len(unmapped),
             retried=plan.retried,
             removed=len(self.state.removed),
             kept=tuple(kept),
         )
+
+    def _without_maps(self, *, overwrite: bool) -> list[str]:
+        """Return the pairs of the shard that are done, but have no maps and may be done again."""
+        done = self.index.names(DONE, self.shard)
+        has_maps = self.pool.map(lambda pair: (self.folder.pair_folder(pair) / MAPS[0]).is_file(), done)
+        lacking = [pair for pair, is_there in zip(done, has_maps, strict=True) if not is_there]
+        marked = set() if overwrite else set(self.marked(lacking))
+        return [pair for pair in lacking if pair not in marked]
 
     def marked(self, pairs: Sequence[str], *, edited: bool = True) -> list[str]:
         """Return the pairs whose reports people have marked, or ``edited`` in a GIS."""
         found = self.pool.map(lambda pair: is_marked(self.folder.report(pair), edited=edited), pairs)
         return [pair for pair, is_one in zip(pairs, found, strict=True) if is_one]
 
-    def install(self, row: PairState, report: bytes, *, overwrite: bool) -> tuple[Found, int] | None:
+    def install(
+        self, row: PairState, report: bytes, *, overwrite: bool, keep_maps: bool = False
+    ) -> tuple[Found, int] | None:
         """Write the folder of a pair; several threads may do so at once.
+
+        Args:
+            row: the pair.
+            report: its GeoJSON file.
+            overwrite: replace a report that people have marked.
+            keep_maps: keep the maps that its worker has written.
 
         Returns:
             What is in the report, and its time; None where people have marked the existing report, which
@@ -144,7 +164,8 @@ class Archive:
         with _unchanged(path):
             if not overwrite and is_marked(path):
                 return None
-            self.claim.install(row.pair, {REPORT: report, STYLE: qgis_style().encode(), ITEM: item})
+            files = {REPORT: report, STYLE: qgis_style().encode(), ITEM: item}
+            self.claim.install(row.pair, files, self.folder.maps(row.pair) if keep_maps else None)
             return found_in(content), stamp_of(f"{path}")
 
     def done(self, row: PairState, outcome: Outcome, found: Found, stamp: int) -> None:

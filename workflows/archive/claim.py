@@ -19,6 +19,7 @@ from pathlib import Path
 from workflows.archive.folder import (
     CLAIM,
     ITEM,
+    MAPS,
     PAGE,
     REPORT,
     STYLE,
@@ -64,11 +65,14 @@ class Claim:
     folder: ArchiveFolder
     work: Path
 
-    def install(self, pair: str, files: Mapping[str, bytes]) -> None:
+    def install(self, pair: str, files: Mapping[str, bytes], maps: Path | None = None) -> None:
         """Make ``files``, contents by name, the folder of a pair; an older folder is replaced.
 
         Files of people in the older folder are kept, except a page of the older report. The pair's failure
         is removed.
+
+        Args:
+            maps: folder of maps of the pair, which are moved beside the files.
         """
         final = self.folder.pair_folder(pair)
         new, old = self.work / "new" / pair, self.work / "old" / pair
@@ -76,6 +80,7 @@ class Claim:
             try:
                 _remove(new)
                 _write_folder(new, files)
+                _move_maps(maps, new)
                 if os.path.lexists(final):
                     _move(final, old)
                 _move(new, final)
@@ -93,7 +98,7 @@ class Claim:
         with writing(folder):
             if folder.is_symlink():
                 folder.unlink()
-            for path in (folder / name for name in (REPORT, STYLE, ITEM, PAGE, THUMBNAILS)):
+            for path in (folder / name for name in (REPORT, STYLE, ITEM, PAGE, THUMBNAILS, *MAPS)):
                 path.unlink(missing_ok=True)
             with suppress(OSError):
                 folder.rmdir()
@@ -180,11 +185,21 @@ def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     _sync(folder)
 
 
+def _move_maps(maps: Path | None, folder: Path) -> None:
+    for path in () if maps is None else (maps / name for name in MAPS if (maps / name).exists()):
+        _sync(path)
+        path.rename(folder / path.name)
+
+
 def _drop_old(old: Path, new: Path) -> None:
     """Remove the replaced folder of a pair; what people put into it moves to the new one."""
     for path in sorted(_entries(old)) if _is_folder(new) else ():
         is_stale = path.name in (PAGE, THUMBNAILS) and not _is_same(old / REPORT, new / REPORT)
-        if path.name not in (REPORT, STYLE, ITEM) and not is_stale and not os.path.lexists(new / path.name):
+        if (
+            path.name not in (REPORT, STYLE, ITEM, *MAPS)
+            and not is_stale
+            and not os.path.lexists(new / path.name)
+        ):
             path.rename(new / path.name)
             _sync(new)
     _remove(old)

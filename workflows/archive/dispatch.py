@@ -47,6 +47,7 @@ class ArchiveOptions:
         overwrite: also replace reports that people have marked; the marks are lost.
         shard: (number from 1, count): every ``count``-th pair of the table.
         pages: write the page of each pair that is done, and of the archive.
+        keep_maps: keep the maps of each pair in its folder.
 
     Raises:
         OptionInvalid: there is no such shard.
@@ -57,6 +58,7 @@ class ArchiveOptions:
     overwrite: bool = False
     shard: Shard = WHOLE
     pages: bool = False
+    keep_maps: bool = False
 
     def __post_init__(self) -> None:
         number, count = self.shard
@@ -92,7 +94,7 @@ class Dispatch:
     ) -> None:
         self._archive, self._engine = archive, engine
         self._rows = {row.pair: row for row in rows}
-        self._scene, self._overwrite = scene, options.overwrite
+        self._scene, self._options = scene, options
         self._progress, self._notice = progress, notice
         counts = archive.index.counts(archive.shard)
         self._ended, self._total = counts.done + counts.failed, counts.total
@@ -149,7 +151,9 @@ class Dispatch:
             options = replace(self._scene, **own)
             self._outstanding[pair] = time.time()
             maps = self._archive.folder.maps(pair).absolute()
-            self._engine.submit(Task(pair, row.before, row.after, options, maps, SPLIT_ABOVE))
+            self._engine.submit(
+                Task(pair, row.before, row.after, options, maps, SPLIT_ABOVE, self._options.keep_maps)
+            )
 
     def _take(self, outcomes: list[Outcome]) -> None:
         """Install the reports that came, several at once, and record failures."""
@@ -157,7 +161,11 @@ class Dispatch:
         rows = {outcome.pair: self._row(outcome.pair) for outcome in known}
         installs = {
             outcome.pair: self._archive.pool.submit(
-                self._archive.install, rows[outcome.pair], outcome.report, overwrite=self._overwrite
+                self._archive.install,
+                rows[outcome.pair],
+                outcome.report,
+                overwrite=self._options.overwrite,
+                keep_maps=self._options.keep_maps,
             )
             for outcome in known
             if outcome.report is not None
@@ -193,7 +201,7 @@ class Dispatch:
         self._end(outcome)
 
     def _fail(self, outcome: Outcome) -> None:
-        if not self._archive.fail(self._row(outcome.pair), outcome, overwrite=self._overwrite):
+        if not self._archive.fail(self._row(outcome.pair), outcome, overwrite=self._options.overwrite):
             self.kept.append(outcome.pair)
         self._end(outcome)
 

@@ -114,7 +114,11 @@ def estimate_archive(
         rehearsal = Archive(archive, Claim(archive, archive.work), state, pool, shard)
         keyed = keyed_rows(rows, state.index, scene, card, options, progress=progress)
         planned = rehearsal.plan(
-            keyed, retry_failed=options.retry_failed, overwrite=options.overwrite, rehearse=True
+            keyed,
+            retry_failed=options.retry_failed,
+            overwrite=options.overwrite,
+            keep_maps=options.keep_maps,
+            rehearse=True,
         )
         pending = list(state.index.rows("pending", shard=shard))
         done = evenly(list(state.index.rows("done")), LOOKED_AT) if planned.done >= ENOUGH else []

@@ -3,7 +3,7 @@
 ::
 
     rscc-archive.json       the mark; without it nothing here is written, moved or removed
-    pairs/PAIR/             a pair that is done: report, style, STAC item
+    pairs/PAIR/             a pair that is done: report, style, STAC item; with --keep-maps also its maps
     failed/PAIR.json        a pair that failed, and why
     index.sqlite            a cache of what the folders hold, see workflows.archive.index
     claims/I-of-N.lock      held by the run that works on this shard
@@ -35,6 +35,8 @@ MARK = "rscc-archive.json"
 REPORT, STYLE, ITEM = "changes.geojson", "changes.qml", "item.json"
 PAGE, THUMBNAILS = "changes.html", "thumbnails.json"
 """The page of a pair, which ``rscc convert`` may have made, too, and small pictures of its changes."""
+MAPS = ("maps.json", "probability.tif", "evidence.tif", "visibility.tif")
+"""The maps of a pair, see :mod:`workflows.scene.maps`."""
 WHOLE = (1, 1)
 """The shard of a run over all pairs."""
 Shard = tuple[int, int]
@@ -92,7 +94,7 @@ class ArchiveFolder:
         return self.failed / f"{_checked(pair)}.json"
 
     def maps(self, pair: str) -> Path:
-        """Return where the workers that share a large pair keep its maps."""
+        """Return where workers write the maps of a pair."""
         return self.work / "maps" / _checked(pair)
 
     def archive_id(self) -> str:

@@ -105,7 +105,9 @@ def run_archive(
     with Archive.open(ArchiveFolder(folder), shard) as archive:
         missing: list[str] = []
         keyed = keyed_rows(rows, archive.index, scene, card, options, progress=progress, missing=missing)
-        planned = archive.plan(keyed, retry_failed=options.retry_failed, overwrite=options.overwrite)
+        planned = archive.plan(
+            keyed, retry_failed=options.retry_failed, overwrite=options.overwrite, keep_maps=options.keep_maps
+        )
         if missing and warn is not None:
             warn(_without_scenes_line(missing))
         archive.save()

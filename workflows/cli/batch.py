@@ -67,6 +67,9 @@ def batch(
         bool,
         switch("--html", "Also write a web page of each pair, and ARCHIVE/archive.html of all", "Output"),
     ] = False,
+    keep_maps: Annotated[
+        bool, switch("--keep-maps", "Keep the maps of each pair in its folder, for rscc monitor", "Output")
+    ] = False,
     dry_run: Annotated[
         bool, switch("--dry-run", "Only print the work to do, with time and disk space")
     ] = False,
@@ -90,7 +93,12 @@ def batch(
     expected = "the number of a shard and their count, such as 3/16"
     part = (1, 1) if shard is None else read_text("--shard", shard, read_shard, expected)
     work = ArchiveOptions(
-        retries=retries, retry_failed=retry_failed, overwrite=overwrite, shard=part, pages=html
+        retries=retries,
+        retry_failed=retry_failed,
+        overwrite=overwrite,
+        shard=part,
+        pages=html,
+        keep_maps=keep_maps,
     )
     if ArchiveFolder(output).writes(pairs):
         raise OptionInvalid(f"{pairs}: the run would replace it; keep the table outside of the archive")

@@ -40,7 +40,9 @@ def monitor(
     options: MonitorOptions,
     scenes: Annotated[
         list[str] | None,
-        argument("SCENES", "Dated scenes: files, folders, tables of pairs, or STAC as for rscc pairs"),
+        argument(
+            "SCENES", "Dated scenes: files, folders, tables of pairs, archives, or STAC as for rscc pairs"
+        ),
     ] = None,
     since: Annotated[
         str | None, option("Also print what changed since this day, month or year", "DATE", panel="Output")

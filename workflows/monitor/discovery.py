@@ -1,21 +1,27 @@
-"""Finds the dated scenes of a monitor: files, folders, tables of pairs, STAC."""
+"""Finds the dated scenes of a monitor: files, folders, tables of pairs, archives, STAC."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiling import is_address
 from workflows.addresses import public_path
+from workflows.archive.folder import MAPS, MARK, ArchiveFolder, read_mark
+from workflows.archive.index import DONE
+from workflows.archive.state import read_state
 from workflows.errors import CatalogInvalid, NoScenes, OptionInvalid
+from workflows.monitor.events import map_key
 from workflows.pairs.catalog import Scene, Skipped, choose
 from workflows.pairs.delivery.stacks import write_stack
 from workflows.pairs.folders import RASTERS, folder_scenes, without_date
 from workflows.pairs.headers import read_headers
 from workflows.pairs.stac_documents import is_web, stac_root
 from workflows.pairs.table import is_table, read_pairs
+from workflows.printable import counted
 
 if TYPE_CHECKING:
     from workflows.monitor.options import MonitorOptions
@@ -36,11 +42,16 @@ _Facts = tuple[str | None, float | None, str | None]
 
 @dataclass
 class Found:
-    """Dated scenes of all sources, what was left out, and warnings."""
+    """Dated scenes of all sources, what was left out, and warnings.
+
+    Attributes:
+        maps: folders with the maps of pairs of an archive, by :func:`workflows.monitor.events.map_key`.
+    """
 
     scenes: list[Scene] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    maps: dict[str, Path] = field(default_factory=dict)
 
 
 def find_scenes(sources: Sequence[str], options: MonitorOptions, progress: Progress | None = None) -> Found:
@@ -65,7 +76,7 @@ def find_scenes(sources: Sequence[str], options: MonitorOptions, progress: Progr
         if kind != "file":
             _ADDED[kind](found, source, options, progress)
     chosen, excluded, warnings = choose(found.scenes, options)
-    found = Found(chosen, [*found.skipped, *excluded], [*found.warnings, *warnings])
+    found = Found(chosen, [*found.skipped, *excluded], [*found.warnings, *warnings], found.maps)
     if not chosen:
         why = next((one.line for one in found.skipped if one.line), "give other --from, --to or --max-cloud")
         raise NoScenes(f"{public_path(sources[0])}: no scene can be used; {why}")
@@ -73,6 +84,8 @@ def find_scenes(sources: Sequence[str], options: MonitorOptions, progress: Progr
 
 
 def _kind(source: str) -> str:
+    if read_mark(Path(source) / MARK, "archive") is not None:
+        return "archive"
     is_raster = public_path(source).lower().endswith(RASTERS)
     if not is_raster and (is_web(source) or stac_root(source) is not None):
         return "STAC"
@@ -143,6 +156,25 @@ def _add_table(found: Found, source: str, options: MonitorOptions, progress: Pro
     _add_headers(found, list(known), known, options.for_others(), progress)
 
 
+def _add_archive(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
+    """Add the scenes of the pairs that are done, and where their maps are."""
+    known: dict[str, _Facts] = {}
+    with read_state(source) as state:
+        rows = list(state.index.rows(DONE))
+        left = state.index.counts().total - len(rows)
+    for row in rows:
+        for location, date in ((row.before, row.date_before), (row.after, row.date_after)):
+            known.setdefault(location, (date, None, row.site))
+        folder = ArchiveFolder(source).pair_folder(row.pair)
+        # The key of a pair begins with what its scenes are known by.
+        before, _, rest = row.key.partition("-")
+        if not folder.is_symlink() and (folder / MAPS[0]).is_file():
+            found.maps[map_key(before, rest.partition("-")[0])] = folder
+    if left:
+        found.warnings.append(f"{source}: {counted(left, 'pair')} not done; finish it with rscc batch")
+    _add_headers(found, list(known), known, options.for_others(), progress)
+
+
 def _add_stac(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
     from workflows.pairs.stac import stac_scenes
 
@@ -151,4 +183,4 @@ def _add_stac(found: Found, source: str, options: MonitorOptions, progress: Prog
     found.skipped += skipped
 
 
-_ADDED = {"folder": _add_folder, "table": _add_table, "STAC": _add_stac}
+_ADDED = {"folder": _add_folder, "table": _add_table, "archive": _add_archive, "STAC": _add_stac}

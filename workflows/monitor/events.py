@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -57,15 +58,28 @@ class Series:
         folder: where a finder may keep maps of single scenes, named by :attr:`SeriesScene.key`; it exists.
             They grow linearly with the scenes, and are made again when lost.
         scenes: in order of date, then of name.
+        archived: folders with maps of pairs that an archive has, by :func:`map_key`. Two scenes of these
+            pairs are compared only where the archive compared them.
     """
 
     place: str
     folder: Path
     scenes: tuple[SeriesScene, ...]
+    archived: Mapping[str, Path] = field(default_factory=dict)
+
+    @cached_property
+    def archived_keys(self) -> frozenset[str]:
+        """The keys of the scenes of the archive, cut as :func:`map_key` does."""
+        return frozenset(key for name in self.archived for key in name.split("-"))
 
     def pair_name(self, pair: Pair) -> str:
         """Return the name of the maps of a pair: the keys of its scenes."""
         return "-".join(self.scenes[number].key for number in pair)
+
+
+def map_key(before: str, after: str) -> str:
+    """Return by what the maps of an archive are found: the keys of both scenes, cut as in the archive."""
+    return f"{before[:16]}-{after[:16]}"
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,8 @@ def monitor(
     """Add new scenes to a monitor, and bring its events up to date.
 
     Args:
-        scenes: dated scenes: files, folders, tables of pairs, STAC; empty only finishes a killed run.
+        scenes: dated scenes: files, folders, tables of pairs, archives, STAC; empty only finishes a killed
+            run.
         out: folder of the monitor, new or to continue.
         device: see :meth:`rscc.Captioner.load`.
         captioner: a loaded one, in place of ``model`` and ``device``.

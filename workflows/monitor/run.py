@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +99,7 @@ def update_monitor(
     for number, place in enumerate(places, start=1):
         try:
             with bounded_cache():
-                update_place(folder.place(place.name), place, options, find, progress)
+                update_place(folder.place(place.name), place, options, find, progress, found.maps)
         except (TilingError, WorkflowError) as error:
             result.failed[place.name] = str(error)
         if layers:
@@ -112,9 +112,16 @@ def update_monitor(
 
 
 def update_place(
-    folder: Path, place: Place, options: MonitorOptions, find: Finder, progress: Progress | None = None
+    folder: Path,
+    place: Place,
+    options: MonitorOptions,
+    find: Finder,
+    progress: Progress | None = None,
+    archived: Mapping[str, Path] | None = None,
 ) -> None:
     """Find the events of a place again, unless they were made of the same scenes and options.
+
+    ``archived`` as :class:`workflows.monitor.events.Series` has it.
 
     Raises:
         TilingError, WorkflowError: a scene cannot be read, or no finder serves; nothing was changed.
@@ -128,7 +135,8 @@ def update_place(
     maps = folder / "maps"
     with writing(maps):
         maps.mkdir(exist_ok=True)
-    found = find(place.series(maps, options), options, progress)
+    series = replace(place.series(maps, options), archived=archived or {})
+    found = find(series, options, progress)
     events = tuple(continue_events(found, stored.events, place.dates))
     news = _news(stored, events, place.dates, options.confirm)
     write_events(folder, PlaceEvents(made_of, options.confirm, events, (*stored.news, *news)))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from workflows.addresses import without_secrets
 from workflows.archive.folder import MARK
+from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
 from workflows.progress import cores
 
@@ -43,6 +44,7 @@ class Task:
         options: how the pair is read, with its own dates.
         maps: folder in which workers share the maps of a large pair; None: the pair is not split.
         split_above: tiles of a pair above which it is split.
+        keep_maps: leave the maps in ``maps``.
     """
 
     pair: str
@@ -51,6 +53,7 @@ class Task:
     options: SceneOptions
     maps: Path | None = None
     split_above: int = SPLIT_ABOVE
+    keep_maps: bool = False
 
 
 @dataclass(frozen=True)
@@ -216,13 +219,18 @@ def _caption(
     task: Task, captioner: Captioner, in_parts: Callable[[Task, tuple[Rows, ...]], bool] | None
 ) -> Report:
     # The process that leads the workers imports this module, and none of these.
+    from workflows.scene.maps import read_maps
+    from workflows.scene.network.map_folder import compress_maps
     from workflows.scene.parts import join_parts, split_of, start_parts
     from workflows.scene.run import caption_scene
     from workflows.scenes import read_headers
 
     scenes: tuple[Scene, Scene] = (task.before, task.after)
+    report = None
     # Workers of a cluster may not see the archive.
     is_shared = task.maps is not None and (task.maps.parents[2] / MARK).is_file()
+    if task.keep_maps and not is_shared:
+        raise OptionInvalid("--keep-maps needs workers that see the archive under the same path")
     if task.maps is not None and in_parts is not None and is_shared:
         scenes = read_headers(*scenes, task.options)
         rows = split_of(*scenes, captioner.card, task.options, task.split_above)
@@ -230,8 +238,13 @@ def _caption(
             # Maps that a killed run of other settings left would be refused by every part.
             start_parts(*scenes, captioner, _with_maps(task))
         if rows and in_parts(task, rows):
-            return join_parts(*scenes, captioner, _with_maps(task))
-    return caption_scene(*scenes, captioner, task.options)
+            report = join_parts(*scenes, captioner, _with_maps(task))
+    if report is None:
+        resume = task.maps if task.keep_maps else None
+        report = caption_scene(*scenes, captioner, task.options, resume=resume)
+    if task.keep_maps and task.maps is not None:
+        compress_maps(read_maps(task.maps))
+    return report
 
 
 def _with_maps(task: Task) -> SceneOptions:

@@ -28,6 +28,7 @@ from tiling import Frame, Lattice, NoOverlap, NothingValid, TilingError, Window
 from workflows.archive.folder import writing
 from workflows.errors import MapsUnusable
 from workflows.monitor.events import Pair, Series
+from workflows.monitor.stack.archived import adopted_maps, is_left_out
 from workflows.options import SceneOptions
 from workflows.progress import Progress, report_progress
 from workflows.scene.map_description import ABOUT, read_about
@@ -224,7 +225,7 @@ def pair_maps(
         for number, (pair, name) in enumerate(names.items(), start=1):
             if name in known and (known[name] is None or (folder / name / ABOUT).is_file()):
                 found[name] = known[name]
-            elif (maps := make(pair)) is None:
+            elif is_left_out(series, pair) or (maps := make(pair)) is None:
                 found[name] = None
             else:
                 found[name] = _Kept.of(maps)
@@ -287,6 +288,9 @@ def _maps_of_pair(
         maps.close()
     except (MapsUnusable, TilingError):
         shutil.rmtree(place, ignore_errors=True)  # a folder of ours, named by the scenes
+    adopted = adopted_maps(series, pair, place, options, captioner)
+    if adopted is not None:
+        return adopted
     try:
         return _detected(series, pair, place, options, captioner, lattice)
     except (NoOverlap, NothingValid):

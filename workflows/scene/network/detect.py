@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import tiling
 from rscc.sequences import batches
 from tiling import Band, PairTile, SceneInfo, TileGrid, Window, read_tiles
+from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of, report_progress
 from workflows.report.record import hash_of, pair_record, settings_record
 from workflows.scene.map_description import FAMILIARITY, ROADS
@@ -39,6 +40,24 @@ Rows = tuple[int, int]
 """The first row of pixels of the working grid, and the first one below."""
 
 
+def answers_of(captioner: Captioner, options: SceneOptions) -> tuple[tuple[str, ...], dict[str, Any] | None]:
+    """Return the bands of the evidence that a model gives, and the rules by which they become facts."""
+    answers: tuple[str, ...] = ()
+    rules: dict[str, Any] | None = None
+    if tells_facts(captioner, options):
+        from rscc.facts.answers import ANSWERS
+        from rscc.facts.ground_after import MEASURES
+
+        facts = captioner.facts
+        assert facts is not None
+        roads = () if facts.roads is None else ROADS
+        answers = (*ANSWERS, *roads, *MEASURES)
+        rules = {**asdict(facts.rules.on_maps()), "scores": {}, "around": []}
+    if has_familiarity(captioner):
+        answers = (*answers, FAMILIARITY)
+    return answers, rules
+
+
 @contextmanager
 def maps_of(
     opened: OpenPair,
@@ -55,19 +74,7 @@ def maps_of(
     Args:
         veils: look for clouds, their shadows and haze; False: only ground without data is not judged.
     """
-    answers: tuple[str, ...] = ()
-    rules = None
-    if tells_facts(captioner, opened.options):
-        from rscc.facts.answers import ANSWERS
-        from rscc.facts.ground_after import MEASURES
-
-        facts = captioner.facts
-        assert facts is not None
-        roads = () if facts.roads is None else ROADS
-        answers = (*ANSWERS, *roads, *MEASURES)
-        rules = {**asdict(facts.rules.on_maps()), "scores": {}, "around": []}
-    if has_familiarity(captioner):
-        answers = (*answers, FAMILIARITY)
+    answers, rules = answers_of(captioner, opened.options)
     about = {
         "identity": identity_of(opened, captioner),
         **opened.record(),
