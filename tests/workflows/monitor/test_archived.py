@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from archive_engines import InlineEngine
+from archive_pairs import InlineEngine
 from rasters import north_up, write_scene
 from test_stacks import DATES, StackCaptioner, image_of, states
 
