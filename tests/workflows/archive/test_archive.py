@@ -192,10 +192,10 @@ def test_a_report_that_is_damaged_again_and_again_ends_the_run(made, out, old, m
     damaged = out / "pairs" / made.sound[4] / "changes.geojson"
     install = Claim.install
 
-    def damage(claim, pair, files):
+    def damage(claim, pair, files, maps):
         report = json.loads(files["changes.geojson"])
         report["rscc"]["inputs"]["before"]["date"] = 7
-        install(claim, pair, {**files, "changes.geojson": json.dumps(report).encode()})
+        install(claim, pair, {**files, "changes.geojson": json.dumps(report).encode()}, maps)
 
     damaged.write_text("{\n]}\n")
     (out / "summary.csv").unlink()

@@ -95,10 +95,10 @@ class AtOnce(InlineEngine):
 def test_a_report_that_cannot_be_written_ends_the_run_and_the_next_one_does_the_rest(tmp_path, monkeypatch):
     run, install = Run(tmp_path, 4), Claim.install
 
-    def install_but_one(self, pair, files):
+    def install_but_one(self, pair, files, maps):
         if pair == "p1":
             raise OutputNotWritable(f"{pair}: no space")
-        install(self, pair, files)
+        install(self, pair, files, maps)
 
     with monkeypatch.context() as patched:
         patched.setattr(Claim, "install", install_but_one)

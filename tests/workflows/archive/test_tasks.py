@@ -83,7 +83,7 @@ class Unreachable(WorkflowError):
     ],
 )
 def test_every_other_error_fails_the_attempt(pair, monkeypatch, error, line):
-    def failing(*arguments):
+    def failing(*arguments, **options):
         raise error
 
     monkeypatch.setattr(run, "caption_scene", failing)
