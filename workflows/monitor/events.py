@@ -110,7 +110,7 @@ class FoundEvent:
         geometry: outline in WGS84.
         kind: what appeared, disappeared or changed.
         direction: ``appeared``, ``disappeared``, or ``changed`` where neither holds.
-        sightings: one for each scene of the series, in its order.
+        sightings: one for each scene of the series, in its order; of a long series those near in time.
         probability: 0..1 that the event is real.
         count: number of objects; None if not counted.
         area_m2: area of the outline on the ellipsoid.

@@ -166,9 +166,10 @@ class Finders:
                 "which a place can be monitored; --force tries all the same"
             )
         if coarsest.gsd > FINE:
+            from workflows.monitor.step.spans import find_in_spans
             from workflows.monitor.steps import find_steps
 
-            return list(find_steps(series, options, progress))
+            return find_in_spans(series, lambda span, told: find_steps(span, options, told), progress)
         self._captioner = self._captioner or self._load()
         from workflows.monitor.stacks import find_objects
 

@@ -24,7 +24,7 @@ from rscc.facts.lone_changes import KINDS as LONE_KINDS
 from rscc.model_folder import ModelCard
 from workflows.archive.folder import writing
 from workflows.errors import OptionInvalid
-from workflows.monitor.events import Direction, FoundEvent, Kind, Pair, Series
+from workflows.monitor.events import Direction, FoundEvent, Kind, Pair, Series, map_key
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.stack.kept import KeptSteps, StepChange
 from workflows.monitor.stack.pairs import READ_PX, PairMaps, maps_folder, pair_maps
@@ -47,6 +47,8 @@ SAME_GROUND = 0.5
 """Share of an outline that a later one must cover to be the end of the same event."""
 VEILED = 0.5
 """Share of an outline under cloud, shadow or dense haze from which a date does not show its ground."""
+FOLLOWED = 80
+"""Scenes before and after a step that tell about its change, so that what is stored of it is bounded."""
 _KINDS: dict[str, Kind] = {
     "building": "building",
     "road": "road",
@@ -119,6 +121,8 @@ def _without_veiled(
     for one in lone if changes else ():
         # The nearest date is compared with it; the ground changed between the two, so they have a pair.
         pair = next(pair for pair in sorted(pairs.names, reverse=one > 0) if one in pair and pair in pairs)
+        if map_key(*(series.scenes[number].key for number in pair)) in series.archived:
+            continue  # the archive judged no ground that is hidden
         shares = veiled_shares(
             series,
             pair,
@@ -160,11 +164,20 @@ def _steps(
         _Step(
             date,
             change,
-            {pair: mean for pair, name in pairs.names.items() if (mean := change.pooled[name]) is not None},
+            {
+                pair: mean
+                for pair, name in pairs.names.items()
+                if _is_followed(date, pair) and (mean := change.pooled[name]) is not None
+            },
         )
         for date, changes in enumerate(steps)
         for change in changes
     ]
+
+
+def _is_followed(date: int, pair: Pair) -> bool:
+    """Return whether a pair tells about the step after a date."""
+    return date - FOLLOWED < pair[0] and pair[1] <= date + FOLLOWED
 
 
 def _find_changes(pairs: PairMaps, date: int, options: SceneOptions, card: ModelCard) -> list[StepChange]:
@@ -221,7 +234,7 @@ def _pool(changes: Sequence[tuple[int, StepChange]], pairs: PairMaps) -> set[int
     new: set[int] = set()
     for pair, name in pairs.names.items():
         for number, (date, change) in enumerate(changes):
-            if name in change.pooled:
+            if name in change.pooled or not _is_followed(date, pair):
                 continue
             window = window_around(change.pixels).intersection(whole)
             values = pairs.probability(pair, whole if at_once else window, bands.index(change.band))
@@ -283,11 +296,12 @@ def _end_of(number: int, steps: Sequence[_Step], tree: shapely.STRtree, count: i
 def _event(step: _Step, stop: int | None, names: Sequence[str]) -> FoundEvent:
     change = step.change
     shown = shown_by_dates(step.pooled, step.date, stop, len(names))
+    near = slice(max(0, step.date - FOLLOWED + 1), step.date + FOLLOWED + 1)
     return FoundEvent(
         geometry=change.geometry,
         kind=change.kind,
         direction=change.direction,
-        sightings=sightings(shown, names, change.area_m2, change.count),
+        sightings=sightings(shown[near], names[near], change.area_m2, change.count),
         probability=change.probability,
         count=change.count,
         area_m2=change.area_m2,

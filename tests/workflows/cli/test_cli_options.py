@@ -105,7 +105,8 @@ def test_commands_offer_every_option_that_has_a_help_with_the_default_of_its_fie
     everything = {name for name in SceneOptions.names() if SceneOptions.option(name).help}
     assert everything == {*OTHER} - {"overlap", "simplify"}
     assert offered(caption) == everything - {"allow_hosts"}, "the user named its addresses"
-    assert offered(batch) == everything - {"keep_maps", "date_before", "date_after", "context", "changes"}
+    # As a switch of its own: the maps go to the folders of the pairs.
+    assert offered(batch) == everything - {"date_before", "date_after", "context", "changes"}
     assert offered(inspect_command) == {*READING, "group_distance", "batch_size", "memory"}
     assert offered(explain, ExplainOptions) == {*READING, "at", "pixel", "allow_hosts"}
     assert {"offline", "allow_hosts"} <= offered(pairs, CatalogOptions)

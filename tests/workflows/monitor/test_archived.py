@@ -21,8 +21,17 @@ from workflows.monitor.stack import pairs
 from workflows.pairs.table import read_pairs
 
 
+class Refusing:
+    """A detector of clouds that nobody may use."""
+
+    def __getattr__(self, name):
+        raise AssertionError("the detector of clouds was asked")
+
+
 class Silent(StackCaptioner):
     """Has the rules of the model, and no network."""
+
+    veils = Refusing()
 
     def survey(self, *dates):
         raise AssertionError("the network was asked")

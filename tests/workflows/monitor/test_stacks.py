@@ -1,5 +1,6 @@
 """Events in stacks of fine scenes, found by a captioner that compares brightness."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from rscc.visibility.cells import CELL
 from tiling import describe
 from workflows.dates import PartialDate
 from workflows.errors import OptionInvalid
+from workflows.monitor import stacks
 from workflows.monitor.events import Series, SeriesScene
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.stack.pairs import REACH
@@ -127,6 +129,13 @@ def test_ground_that_a_date_does_not_show_is_hidden_and_footprints_may_differ(tm
     found = next(event for event in events_of(tmp_path / "maps", scenes) if states(event) == "aaashss")
     assert found.geometry.intersection(expected.geometry).area > 0.95 * expected.geometry.area
     assert found.area_m2 == pytest.approx(expected.area_m2, rel=0.05)
+
+
+def test_an_event_is_followed_for_so_many_scenes(tmp_path, stack, monkeypatch):
+    monkeypatch.setattr(stacks, "FOLLOWED", 3)
+    assert sorted(map(states, events_of(tmp_path / "maps", stack[0]))) == ["aaasss", "aassa"]
+    kept = [json.loads(path.read_text()) for path in (tmp_path / "maps").rglob("step-*.json")]
+    assert all(0 < len(change["pooled"]) <= 15 for changes in kept for change in changes)
 
 
 def test_scenes_without_common_ground_have_no_events(tmp_path):
