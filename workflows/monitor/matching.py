@@ -79,8 +79,6 @@ def _assigned(
     dates: Mapping[str, str],
 ) -> dict[int, int]:
     """Return the number of the stored event that each found one continues, by its place in ``found``."""
-    from scipy.optimize import linear_sum_assignment  # costs a second, which idle runs need not wait
-
     union, of_stored, of_found = share
     possible = (union >= LEAST_UNION) | (np.maximum(of_stored, of_found) >= LEAST_PART)
     for column, other in enumerate(stored):
@@ -96,7 +94,11 @@ def _assigned(
             + SAME_TIME * _same_time(one, other.found, dates)
             + LIVE * other.live
         )
-    rows, columns = linear_sum_assignment(worth, maximize=True)
+    rows, columns = np.nonzero(possible)
+    if len(set(rows)) < len(rows) or len(set(columns)) < len(columns):
+        from scipy.optimize import linear_sum_assignment  # slow to import, and mostly there is no choice
+
+        rows, columns = linear_sum_assignment(worth, maximize=True)
     pairs = zip(rows.tolist(), columns.tolist(), strict=True)
     return {row: stored[column].number for row, column in pairs if possible[row, column]}
 
