@@ -47,7 +47,7 @@ def raster_in(shown: str, archive: Path, inner: str | None) -> str:
         UnsafeReference: a member has an unsafe name, or the one to read is there twice.
         SceneTooLarge: more than 10,000 members, or a member that unpacks to too much.
     """
-    with _opened(shown, archive) as file:
+    with open_zip(shown, archive) as file:
         members = [member for member in file.infolist() if not member.is_dir()]
     if len(members) > MAX_MEMBERS:
         raise SceneTooLarge(
@@ -74,12 +74,17 @@ def raster_in(shown: str, archive: Path, inner: str | None) -> str:
 @contextmanager
 def open_member(shown: str, archive: Path, member: str) -> Iterator[IO[bytes]]:
     """Open a member for reading."""
-    with _opened(shown, archive) as file, file.open(member) as content:
+    with open_zip(shown, archive) as file, file.open(member) as content:
         yield content
 
 
 @contextmanager
-def _opened(shown: str, archive: Path) -> Iterator[zipfile.ZipFile]:
+def open_zip(shown: str, archive: Path) -> Iterator[zipfile.ZipFile]:
+    """Open an archive whose list of members takes at most 16 MiB.
+
+    Raises:
+        SceneTooLarge, SceneUnreadable, NotARaster: it is longer, or the archive cannot be read.
+    """
     try:
         with (
             _ShortReads(io.FileIO(archive, opener=open_regular)) as content,

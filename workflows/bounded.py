@@ -1,14 +1,25 @@
-"""Limits on memory and time for what comes from a stranger or cannot be interrupted."""
+"""Limits on memory, time and content for what comes from a stranger or cannot be interrupted."""
 
+import os
+import re
+import sqlite3
+import stat
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 MOST_BYTES = 4 * 2**30
 """Memory that may be taken beyond what the process has."""
+# Seconds that checks of a database may take, and SQLite's instructions between two looks at the clock.
+_SECONDS, _INSTRUCTIONS = 60.0, 100_000
+# Modules of virtual tables that lead nowhere: indexes of outlines.
+_INDEXES = {"rtree", "virtualspatialindex", "virtualknn", "virtualknn2", "virtualelementary"}
+_QUOTED = re.compile(r"/\*.*?\*/|--[^\n]*|\"[^\"]*\"|'[^']*'|`[^`]*`|\[[^\]]*\]", re.DOTALL)
+_MODULE = re.compile(r"\s*create\s+virtual\s.*?\busing\s+(\w+)", re.DOTALL)
 # The limit belongs to the process: one thread reads at a time.
 _READING = threading.RLock()
 
@@ -57,3 +68,105 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
     threading.Thread(target=run, daemon=True).start()
     return future.result(seconds)
+
+
+def check_database(path: Path) -> set[str]:
+    """Refuse a SQLite file that would yield more than its bytes, or lead elsewhere, whoever reads it.
+
+    Returns:
+        The names of its views, none of which is one of the tables that readers always ask.
+
+    Raises:
+        ValueError, sqlite3.Error: as said, or a journal lies beside it.
+    """
+    address, log = database_address(path), path.with_name(f"{path.name}-wal")
+    if "immutable" in address and log.exists() and log.stat().st_size:
+        raise ValueError(f"{log.name} beside it was left by a program that ended; open it there once")
+    with closing(sqlite3.connect(address, uri=True)) as base:
+        end = time.monotonic() + _SECONDS
+        base.set_progress_handler(lambda: time.monotonic() > end, _INSTRUCTIONS)
+        for pragma in ("trusted_schema = OFF", "query_only = ON", "ignore_check_constraints = ON"):
+            base.execute(f"PRAGMA {pragma}")
+        tables = base.execute("SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view')")
+        views = set()
+        for kind, name, sql in tables.fetchall():
+            plain = _QUOTED.sub(" ", str(sql).lower())
+            if re.match(r"\s*create\s+virtual\b", plain):
+                module = _MODULE.match(plain)
+                if module is None or module[1] not in _INDEXES:
+                    raise ValueError(f"{name} is a virtual table; save the layer alone")
+            elif kind == "view":
+                views.add(str(name).lower())
+            elif any(row[6] > 1 for row in base.execute("SELECT * FROM pragma_table_xinfo(?)", (name,))):
+                raise ValueError(f"{name} has a generated column; save the layer alone")
+        if any(name.startswith("gpkg_") or name in ("geometry_columns", "spatial_ref_sys") for name in views):
+            raise ValueError("its tables of layers are views")
+        # Pages that are shared would come out again and again.
+        (found,) = base.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise ValueError(f"it is damaged ({found})")
+    return views
+
+
+def texts_of_crs(path: Path) -> Iterator[str]:
+    """Yield the texts of the reference systems that a checked SQLite file uses.
+
+    Raises:
+        ValueError, sqlite3.Error: they cannot be read.
+    """
+    queries = {
+        "gpkg_spatial_ref_sys": "SELECT * FROM gpkg_spatial_ref_sys",
+        "spatial_ref_sys": "SELECT * FROM spatial_ref_sys WHERE srid IN (SELECT srid FROM geometry_columns)",
+    }
+    with closing(sqlite3.connect(database_address(path), uri=True)) as base:
+        names = {name for (name,) in base.execute("SELECT lower(name) FROM sqlite_master")}
+        for table, query in queries.items():
+            for row in base.execute(query) if table in names else ():
+                yield from (value for value in row if isinstance(value, str))
+
+
+def check_parquet(path: Path, most: int, columns: Sequence[str] | None = None) -> None:
+    """Refuse a Parquet file that unpacks to more than ``most`` bytes: one word may stand for every row.
+
+    Raises:
+        ValueError: it does.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from pyarrow import types
+
+    metadata = pq.read_metadata(path)
+    leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    # A dictionary stays one.
+    texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        for batch in file.iter_batches(1000, columns=columns):
+            for column in batch.columns:
+                most -= column.nbytes
+                if types.is_dictionary(column.type):
+                    lengths = pc.binary_length(column.dictionary).take(column.indices)
+                    most -= pc.sum(lengths).as_py() or 0
+            if most < 0:
+                raise ValueError("it unpacks to more than is read; cut it to the scenes")
+
+
+def database_address(path: Path) -> str:
+    """Return the name by which SQLite reads a file without its journal.
+
+    A journal that a program left would be applied, and may name further files. Only what a program that has
+    the file open has written to its log is read, too.
+
+    Raises:
+        ValueError: there is a journal with content, or what has its name is no file.
+    """
+    path = path.resolve()
+    logs = {end: path.with_name(f"{path.name}-{end}") for end in ("journal", "wal", "shm")}
+    for log in logs.values():
+        if os.path.lexists(log) and not stat.S_ISREG(log.lstat().st_mode):
+            raise ValueError(f"{log.name} beside it is no file; remove it")
+    if logs["journal"].exists() and logs["journal"].stat().st_size:
+        raise ValueError(
+            f"{logs['journal'].name} beside it was left by a program that ended; open it there once"
+        )
+    is_open = logs["wal"].exists() and logs["shm"].exists()
+    return f"{path.as_uri()}?mode=ro" + ("" if is_open else "&immutable=1")

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import mmap
+import os
+import re
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from rscc.files import parsed_json, read_file, temporary_folder
-from tiling import UnsafeReference, checked_crs, is_special_file
+from tiling import TilingError, UnsafeReference, checked_crs, is_special_file, open_regular
 from tiling.crs_texts import check_crs_bytes
-from workflows.bounded import bounded_memory
+from tiling.zip_archives import open_zip
+from workflows.bounded import bounded_memory, check_database, check_parquet, texts_of_crs
 from workflows.errors import WorkflowError
 from workflows.printable import printable
 
@@ -44,12 +48,19 @@ FORMATS = {
 """Vector formats that GDAL reads for us by their suffixes, and the first bytes of their files."""
 _GEOJSON = (".geojson", ".json", ".geojsonl", ".geojsons", ".ndjson")
 _PARQUET = (".parquet", ".geoparquet")
+_DATABASES = (".gpkg", ".sqlite")
 _TEXT = (*_GEOJSON, ".csv")
 # Files of a shapefile, and of MapInfo, that belong to the one that is named.
 _PARTS = (".shx", ".dbf", ".prj", ".cpg", ".mid", ".map", ".dat", ".id")
-# Documents of XML that lead GDAL elsewhere.
-_LEADING = (b"<ogrvrt", b"<vrtdataset", b"<ogrwfs", b"<wfs_capa", b"<gdal_", b"<!doctype", b"<!entity")
-_HEAD = 4096
+# What leads GDAL elsewhere: other documents of XML, entities, and tables of MapInfo that name others.
+_LEADING = re.compile(
+    rb"<ogrvrt|<vrtdataset|<ogrwfs|<wfs_capa|<gdal_|<!doctype|<!entity"
+    rb"|open\s+table|create\s+view|isseamless",
+    re.IGNORECASE,
+)
+_SYSTEMS = re.compile(rb"srsname\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+_HEAD, _LONGEST = 4096, 2**24
+_MOST_COLUMNS, _MOST_CELLS = 2000, 50_000_000
 # Do not fetch schemas, write no side-cars.
 _SETTINGS = {"GML_DOWNLOAD_SCHEMA": "NO", "GML_SAVE_RESOLVED_TO": "NONE", "GDAL_HTTP_TIMEOUT": "1"}
 _WGS84 = "EPSG:4326"
@@ -80,6 +91,7 @@ class PolygonFiles:
         if path.stat().st_size > LARGEST_BYTES:
             raise self.error(f"{shown}: larger than {LARGEST_BYTES // 2**20} MiB; cut it to the scenes")
         with self.one_line(shown), bounded_memory(), _unpacked(path) as found:
+            _check_beside(found)
             suffix = found.suffix.lower()
             if suffix in _GEOJSON:
                 frame, used = self.from_geojson(_geojson(found, suffix), shown), None
@@ -122,6 +134,8 @@ class PolygonFiles:
         shapes = [None if one.get("geometry") is None else shape(one["geometry"]) for one in features]
         ids = [one.get("id", number) for number, one in enumerate(features, start=1)]
         columns = list(dict.fromkeys(name for row in rows for name in row))
+        if len(columns) * len(rows) > _MOST_CELLS:
+            raise self.error(f"{shown}: {len(columns):,} columns of {len(rows):,} features are too many")
         cells = {name: [row.get(name) for row in rows] for name in columns if name != "geometry"}
         crs = self._crs_member(content.get("crs"), shown)
         return GeoDataFrame(cells, geometry=shapes, index=ids, crs=crs)
@@ -148,12 +162,12 @@ def holds_polygons(path: Path) -> bool:
         return suffix in SUFFIXES and suffix != ".zip"
     try:
         return any(_is_vector(name) for name in _names(path))
-    except (OSError, ValueError, zipfile.BadZipFile):
+    except (OSError, ValueError, TilingError):
         return False
 
 
 def _names(path: Path) -> list[str]:
-    with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+    with open_zip(printable(path), path) as archive:
         return archive.namelist()
 
 
@@ -167,7 +181,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
     if path.suffix.lower() != ".zip":
         yield path
         return
-    with temporary_folder() as folder, path.open("rb") as file, zipfile.ZipFile(file) as archive:
+    with temporary_folder() as folder, open_zip(printable(path), path) as archive:
         first = next((one for one in archive.infolist() if _is_vector(one.filename)), None)
         if first is None:
             raise ValueError("it holds no file with polygons")
@@ -192,6 +206,42 @@ def _unpacked(path: Path) -> Iterator[Path]:
         yield folder / f"layer{PurePosixPath(first.filename).suffix.lower()}"
 
 
+def _check_beside(path: Path) -> None:
+    """Refuse pipes and devices among the files that a driver may open with one: it would wait for ever."""
+    stem = path.stem.lower()
+    for name in os.listdir(path.parent):
+        if name.lower().startswith(stem) and is_special_file(path.with_name(name)):
+            raise ValueError(f"{printable(name)} beside it is a pipe, a socket or a device; remove it")
+
+
+def _check_leading(path: Path, suffix: str) -> None:
+    """Refuse a file that is not what its suffix says, or leads a driver to another one.
+
+    Raises:
+        ValueError: as said.
+    """
+    with open(path, "rb", opener=open_regular) as file:
+        head = file.read(_HEAD)
+        if not head.startswith(FORMATS[suffix]):
+            raise ValueError(f"it is no {suffix} file; save it again as GeoPackage")
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            if suffix in (".kml", ".gml", ".tab") and _LEADING.search(content):
+                raise ValueError("it names other files; save it again as GeoPackage")
+            if suffix == ".gml":
+                texts = {match[1] or match[2] or b"" for match in _SYSTEMS.finditer(content)}
+                check_crs_bytes(printable(path), b"\n".join(texts))
+        if suffix == ".fgb":  # the texts of its header
+            file.seek(0)
+            size = 12 + int.from_bytes(head[8:12], "little")
+            check_crs_bytes(printable(path), file.read(min(_LONGEST, size)))
+    if suffix in _DATABASES:
+        for text in texts_of_crs(path):
+            check_crs_bytes(printable(path), text.encode())
+    for beside in os.listdir(path.parent):
+        if beside.lower() in {f"{path.stem.lower()}{end}" for end in (".prj", ".qpj", ".gfs", ".xsd")}:
+            check_crs_bytes(printable(path), read_file(path.with_name(beside), _LONGEST))
+
+
 def _geojson(path: Path, suffix: str) -> dict[str, Any]:
     content = read_file(path, LARGEST_BYTES)
     if suffix in (".geojson", ".json"):
@@ -210,6 +260,8 @@ def _csv(path: Path, most: int) -> GeoDataFrame:
 
     reader = csv.DictReader(io.StringIO(read_file(path, LARGEST_BYTES).decode("utf-8-sig")))
     names = [name for name in reader.fieldnames or () if name]
+    if len(names) > _MOST_COLUMNS:
+        raise ValueError(f"more than {_MOST_COLUMNS:,} columns")
     outline = next((name for name in names if name.lower() in ("wkt", "geometry", "the_geom")), None)
     if outline is None:
         raise ValueError("it has no column wkt with outlines in degrees of longitude and latitude")
@@ -220,13 +272,8 @@ def _csv(path: Path, most: int) -> GeoDataFrame:
 
 def _vector(path: Path, suffix: str, layer: str | None, most: int) -> tuple[GeoDataFrame, str | None]:
     """Return the features of a layer, by default the first, and its name where there are several."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    if not head.startswith(FORMATS[suffix]) or any(mark in head.lower() for mark in _LEADING):
-        raise ValueError(f"it is no {suffix} file; save it again as GeoPackage")
-    for beside in (path.with_suffix(".prj"), path.with_suffix(".PRJ")):
-        if beside.is_file():
-            check_crs_bytes(printable(path), read_file(beside, _HEAD * 25))
+    views = check_database(path) if suffix in _DATABASES else ()
+    _check_leading(path, suffix)
     if suffix in _PARQUET:
         return _parquet(path, most), None
     import pyogrio
@@ -239,6 +286,8 @@ def _vector(path: Path, suffix: str, layer: str | None, most: int) -> tuple[GeoD
             there = printable(", ".join(layers[:20])) or "none"
             raise ValueError(f"it has no layer {printable(layer or '')}; its layers of shapes are: {there}")
         chosen = layer or layers[0]
+        if chosen.lower() in views:
+            raise ValueError(f"{printable(chosen)} is a view; save it as a layer of its own")
         if crs := pyogrio.read_info(path, layer=chosen)["crs"]:
             checked_crs(crs, printable(path))
         frame = pyogrio.read_dataframe(path, layer=chosen, fid_as_index=True, max_features=most + 1)
@@ -252,10 +301,12 @@ def _parquet(path: Path, most: int) -> GeoDataFrame:
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(path)
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    if metadata.num_rows > most or sum(one.total_byte_size for one in groups) > LARGEST_BYTES:
-        raise ValueError(f"more than {most:,} features, or {LARGEST_BYTES // 2**20} MiB unpacked")
-    check_crs_bytes(printable(path), (metadata.metadata or {}).get(b"geo", b""))
+    if metadata.num_rows > most:
+        raise ValueError(f"more than {most:,} features")
+    for column in parsed_json((metadata.metadata or {}).get(b"geo", b"{}")).get("columns", {}).values():
+        if (crs := column.get("crs")) is not None:
+            checked_crs(crs if isinstance(crs, str) else json.dumps(crs), printable(path))
+    check_parquet(path, LARGEST_BYTES)
     frame = geopandas.read_parquet(path)
     frame.index = range(1, len(frame) + 1)
     return frame

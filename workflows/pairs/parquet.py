@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rscc.files import parsed_json
 from tiling import checked_crs
+from workflows.bounded import check_parquet
 from workflows.errors import PairTableInvalid
 from workflows.pairs.rows import COLUMNS, RawTable
 
@@ -112,6 +113,7 @@ def _shapes(path: Path, geo: bytes) -> tuple[list[Any], str]:
     crs = facts["columns"][column].get("crs")
     if crs is not None:
         checked_crs(crs if isinstance(crs, str) else json.dumps(crs), str(path))
+    check_parquet(path, MAX_CHARACTERS, [column])
     shapes = geopandas.read_parquet(path, columns=[column]).geometry
     if shapes.crs is not None and not shapes.crs.equals("EPSG:4326", ignore_axis_order=True):
         shapes = shapes.to_crs("EPSG:4326")

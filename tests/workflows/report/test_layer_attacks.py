@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from contextlib import closing
 
+import geopandas
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import shapely
 from archive_rows import change, report
 
+from tiling import UnsafeReference
+from workflows import polygon_files
 from workflows.bounded import bounded_memory
-from workflows.errors import ReportInvalid
+from workflows.errors import OptionInvalid, ReportInvalid
+from workflows.polygon_files import PolygonFiles
 from workflows.report import reading
 from workflows.report.formats import layers
 from workflows.report.reading import open_report
@@ -109,3 +115,140 @@ def test_what_another_program_writes_is_read_while_it_has_the_layer_open(layer):
         editor.commit()
         assert [one.review_status for one in open_report(layer).changes] == ["confirmed"]
     assert [one.review_status for one in open_report(layer).changes] == ["confirmed"]
+
+
+# Layers of polygons: --area, --context and --changes -------------------------------------------------------
+
+BOUND = (
+    'BOUNDCRS[SOURCECRS[GEOGCRS["x",DATUM["d",ELLIPSOID["e",6378137,298.25]],CS[ellipsoidal,2],'
+    'AXIS["lat",north],AXIS["lon",east],ANGLEUNIT["degree",0.0174532925199433]]],TARGETCRS[GEOGCRS["w",'
+    'DATUM["World Geodetic System 1984",ELLIPSOID["w",6378137,298.257223563]],CS[ellipsoidal,2],'
+    'AXIS["lat",north],AXIS["lon",east],ANGLEUNIT["degree",0.0174532925199433],ID["EPSG",4326]]],'
+    'ABRIDGEDTRANSFORMATION["t",METHOD["NTv2",ID["EPSG",9615]],PARAMETERFILE['
+    '"Latitude and longitude difference file","PIPE",ID["EPSG",8656]]]]'
+)
+ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)"
+GML = (
+    '<?xml version="1.0"?><ogr:FeatureCollection xmlns:ogr="http://ogr.maptools.org/" '
+    'xmlns:gml="http://www.opengis.net/gml"><gml:featureMember><ogr:a><ogr:g><gml:Polygon srsName="SRS">'
+    "<gml:outerBoundaryIs><gml:LinearRing><gml:coordinates>0,0 1,0 1,1 0,0</gml:coordinates>"
+    "</gml:LinearRing></gml:outerBoundaryIs></gml:Polygon></ogr:g></ogr:a></gml:featureMember>"
+    "</ogr:FeatureCollection>"
+)
+
+
+@pytest.fixture
+def areas(tmp_path):
+    """Write a layer with one square, by the suffix of its name."""
+    frame = geopandas.GeoDataFrame({"name": ["a"]}, geometry=[shapely.box(0, 0, 1, 1)], crs=4326)
+
+    def write(suffix):
+        path = tmp_path / f"areas{suffix}"
+        if suffix == ".gml":
+            path.write_text(GML.replace("SRS", "EPSG:4326"))
+        elif suffix == ".mif":
+            path.write_text("Version 300\nColumns 1\n  id Integer\nData\n\nRegion 1\n4\n0 0\n1 0\n1 1\n0 0\n")
+        elif suffix == ".parquet":
+            frame.to_parquet(path)
+        else:
+            frame.to_file(path, layer="areas")
+        return path
+
+    return write
+
+
+def read(path):
+    return PolygonFiles(OptionInvalid, 1_000_000).read(str(path))[0]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "name", ["areas.gpkg-journal", "areas.gpkg-wal", "areas.SHX", "areas.gfs", "areas.mid"]
+)
+def test_a_pipe_beside_a_layer_is_never_waited_for(areas, tmp_path, name):
+    suffix = {"gpkg-journal": ".gpkg", "gpkg-wal": ".gpkg", "gfs": ".gml", "mid": ".mif"}
+    path = areas(suffix.get(name.split(".")[-1], ".shp"))
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OptionInvalid, match=name.lower().split(".")[-1].replace("shx", "SHX")):
+        read(path)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "statements",
+    [
+        [f"CREATE VIEW v AS {ENDLESS} SELECT n AS fid, geom FROM r, areas",
+         "UPDATE gpkg_contents SET table_name = 'v'", "UPDATE gpkg_geometry_columns SET table_name = 'v'"],
+        ["DROP TABLE gpkg_extensions", f"CREATE VIEW gpkg_extensions AS {ENDLESS} SELECT n FROM r"],
+        ["ALTER TABLE areas ADD big GENERATED ALWAYS AS (hex(zeroblob(400000000)))"],
+        ["PRAGMA writable_schema = ON", "INSERT INTO sqlite_master VALUES ('table', 'v', 'v', 0, "
+         "'CREATE VIRTUAL TABLE v /* using rtree */ USING VirtualOGR(''/tmp/pipe'')')"],
+        [f"UPDATE gpkg_spatial_ref_sys SET definition = '{BOUND}'"],
+    ],
+)  # fmt: skip
+def test_a_layer_that_is_small_on_the_disk_or_leads_elsewhere_is_refused(areas, statements):
+    path = areas(".gpkg")
+    with closing(sqlite3.connect(path, isolation_level=None)) as base:
+        for (trigger,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            base.execute(f"DROP TRIGGER {trigger}")
+        for statement in statements:
+            base.execute(statement)
+    with pytest.raises((OptionInvalid, UnsafeReference), match="areas"):
+        read(path)
+
+
+def test_pages_that_two_rows_share_are_refused(areas):
+    path = areas(".gpkg")
+    with closing(sqlite3.connect(path)) as base:
+        base.execute("CREATE TABLE a (x)")
+        base.execute("CREATE TABLE b (x)")
+        base.execute("INSERT INTO a VALUES (zeroblob(100000))")
+        base.execute("PRAGMA writable_schema = ON")
+        (page,) = base.execute("SELECT rootpage FROM sqlite_master WHERE name = 'a'").fetchone()
+        base.execute("UPDATE sqlite_master SET rootpage = ? WHERE name = 'b'", (page,))
+        base.commit()
+    with pytest.raises(OptionInvalid, match="damaged"):
+        read(path)
+
+
+@pytest.mark.parametrize("escape", [lambda text: text.replace("F", "\\u0046"), str])
+def test_a_reference_system_that_names_a_file_is_refused_in_other_layers(areas, tmp_path, escape):
+    path = areas(".gml")
+    path.write_text(GML.replace("SRS", BOUND.replace('"', "&quot;").replace("FILE", "&#70;ILE")))
+    with pytest.raises(UnsafeReference):
+        read(path)
+    path = areas(".parquet")
+    table = pq.read_table(path)
+    geo = json.loads(table.schema.metadata[b"geo"])
+    geo["columns"]["geometry"]["crs"] = "CRS"
+    text = json.dumps(geo).replace('"CRS"', escape(json.dumps(BOUND)))
+    pq.write_table(table.replace_schema_metadata({"geo": text}), path)
+    with pytest.raises(UnsafeReference):
+        read(path)
+    path = areas(".shp")
+    path.with_suffix(".prj").write_text(BOUND)
+    with pytest.raises(UnsafeReference):
+        read(path)
+
+
+def test_columns_that_unpack_without_end_are_refused(areas, tmp_path, monkeypatch):
+    monkeypatch.setattr(polygon_files, "LARGEST_BYTES", 10**6)
+    path = areas(".parquet")
+    table = pa.concat_tables([pq.read_table(path)] * 40)
+    for name, value in (("name", LONG), ("geometry", shapely.Point(0, 0).buffer(1, 4000).wkb)):
+        column = pa.DictionaryArray.from_arrays(pa.array([0] * 40), pa.array([value]))
+        pq.write_table(table.set_column(table.schema.get_field_index(name), name, column), path)
+        with pytest.raises(OptionInvalid, match="unpacks"):
+            read(path)
+    features = [{"type": "Feature", "geometry": None, "properties": {f"p{n}": 1}} for n in range(8000)]
+    path = tmp_path / "wide.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    with pytest.raises(OptionInvalid, match="columns"):
+        read(path)
+
+
+def test_a_table_of_mapinfo_that_opens_others_is_refused(tmp_path):
+    path = tmp_path / "v.tab"
+    path.write_text("!table\n!version 100\n" + "\n" * 9000 + 'Open Table "other" Hide\n')
+    with pytest.raises(OptionInvalid, match=r"v\.tab"):
+        read(path)

@@ -6,9 +6,7 @@ name, and what that refers to. Only plain tables are read, and time and bytes ar
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -26,7 +24,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.files import parsed_json
 from tiling import ReprojectionFailed, UnsafeReference, checked_crs, pole_in, to_wgs84, transformer
-from workflows.bounded import bounded_memory
+from workflows.bounded import bounded_memory, database_address
 from workflows.report.change import FLAGS, GIVEN, LISTS, PROPERTIES, Chips, given_columns
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 
@@ -64,31 +62,10 @@ def open_layer(path: Path, most: int) -> Iterator[Geopackage | Parquet]:
     """
     with bounded_memory():
         if path.suffix.lower() == ".gpkg":
-            with closing(sqlite3.connect(_address(path.resolve()), uri=True)) as base:
+            with closing(sqlite3.connect(database_address(path), uri=True)) as base:
                 yield Geopackage(base, most)
         else:
             yield Parquet(path, most)
-
-
-def _address(path: Path) -> str:
-    """Return the name by which SQLite reads a file without its journal.
-
-    A journal that a program left would be applied, and may name further files. Only what a program that has
-    the file open has written to its log is read, too.
-
-    Raises:
-        ValueError: there is a journal with content, or what has its name is no file.
-    """
-    logs = {end: path.with_name(f"{path.name}-{end}") for end in ("journal", "wal", "shm")}
-    for log in logs.values():
-        if os.path.lexists(log) and not stat.S_ISREG(log.lstat().st_mode):
-            raise ValueError(f"{log.name} beside it is no file; remove it")
-    if logs["journal"].exists() and logs["journal"].stat().st_size:
-        raise ValueError(
-            f"{logs['journal'].name} beside it was left by a program that ended; open it there once"
-        )
-    is_open = logs["wal"].exists() and logs["shm"].exists()
-    return f"{path.as_uri()}?mode=ro" + ("" if is_open else "&immutable=1")
 
 
 class Parquet:
