@@ -5,10 +5,11 @@ weights file beside it.
 """
 
 import math
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,8 @@ from rscc.errors import ModelFolderInvalid, NonFiniteOutput
 # A network has more parameters than its file: positions are computed, a weight may have two names, and a
 # trunk is built whole before its last stages are removed (ResNet-101 has 45 million numbers).
 _FACTOR, _ROOM = 2, 2**26
+# Bytes of the header of safetensors: names and shapes.
+_HEADER = 2**24
 # Functions that draw the initial values of torch's layers, which takes longer than reading a file.
 # Tensor.normal_ itself draws: nn.init.trunc_normal_ repeats it until every value fits.
 _RANDOM_INIT = frozenset({nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_})
@@ -72,6 +75,31 @@ def built_for(elements: int) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def check_unpacked(file: BinaryIO) -> None:
+    """Refuse a file of weights that is small on the disk and large in memory; it is then at its start.
+
+    Raises:
+        ValueError: it is a zip with compressed members, which torch never writes, or has a very long header.
+    """
+    file.seek(0)
+    start = file.read(9)
+    if start[8:] == b"{" and int.from_bytes(start[:8], "little") > _HEADER:  # of safetensors
+        raise ValueError("its header is too long")
+    try:
+        if zipfile.is_zipfile(file) and any(one.compress_type for one in zipfile.ZipFile(file).infolist()):
+            raise ValueError("it is compressed")
+    except zipfile.BadZipFile as error:
+        raise ValueError(str(error)) from error
+    file.seek(0)
+
+
+def is_stored(tensor: Tensor) -> bool:
+    """Return whether a file has each number of a tensor: one that repeats its data may have any size."""
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+        return False
+    return tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
 
 
 def load_weights(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, Tensor]:

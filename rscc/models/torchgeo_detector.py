@@ -22,7 +22,7 @@ from rscc.errors import ConfigInvalid, DetectorInvalid, WeightsNotFound, extra, 
 from rscc.files import open_regular, read_file
 from rscc.model_card import DetectorCard, DetectorSettings, ModelCard, with_detector
 from rscc.settings import build
-from rscc.weights import built_for
+from rscc.weights import built_for, check_unpacked, is_stored
 
 _BUILDING = ("model", "backbone", "in_channels", "task", "num_classes", "num_labels", "num_filters")
 _STRIDE = 32
@@ -121,7 +121,10 @@ def load_torchgeo(file: str | Path, card: ModelCard) -> TorchGeoDetector:
             f"{path}: does not say which network it holds; write hyperparameters.model and .backbone into "
             f"{path.with_suffix('.toml').name} beside it"
         )
-    datamodule = content.get("datamodule_hyper_parameters") or {}
+    datamodule = content.get("datamodule_hyper_parameters")
+    datamodule = datamodule if isinstance(datamodule, dict) else {}
+    if not isinstance(given.get("in_channels") or 3, int):
+        raise DetectorInvalid(f"{path}: its in_channels is no number of bands; correct the hyperparameters")
     detector = replace(_described(path, settings, given, datamodule, card), sha256=sha256)
     whole = with_detector(card, detector)
     found = TorchGeoDetector(_network(path, given, state), str(given.get("task", "binary")), whole).eval()
@@ -168,6 +171,7 @@ def _content(path: Path) -> tuple[dict[str, Any], str]:
         with open(path, "rb", opener=open_regular) as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0)
+            check_unpacked(file)
             if path.suffix == ".safetensors":
                 return load_safetensors(file.read()), sha256
             content = torch.load(file, map_location="cpu", weights_only=True)
@@ -190,9 +194,15 @@ def _content(path: Path) -> tuple[dict[str, Any], str]:
 def _weights(path: Path, content: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors of the network by name, and the hyperparameters of its task."""
     state, stored = content.get("state_dict", content), content.get("hyper_parameters", {})
-    if not isinstance(state, dict) or not isinstance(stored, dict):
+    are_names = isinstance(state, dict) and all(isinstance(name, str) for name in state)
+    if not are_names or not isinstance(stored, dict):
         raise DetectorInvalid(f"{path}: not a checkpoint of TorchGeo; give one, or its state_dict")
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    hollow = next((name for name, value in tensors.items() if not is_stored(value)), None)
+    if hollow is not None:
+        raise DetectorInvalid(
+            f"{path}: the tensor {hollow[:60]!r} has more numbers than the file; save it again"
+        )
     inner = {name.removeprefix("model."): one for name, one in tensors.items() if name.startswith("model.")}
     if not (inner or tensors):
         raise DetectorInvalid(f"{path}: holds no tensor; give a checkpoint of TorchGeo, or its state_dict")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,7 @@ def test_code_in_a_checkpoint_is_refused_and_never_run(tmp_path):
         ([1, 2], None),
         ({"state_dict": 3}, None),
         ({"state_dict": {"model.a": torch.zeros(1)}}, None),  # of which network?
+        ({1: torch.zeros(1)}, None),
         ({"model.a": torch.zeros(1)}, 'threshold = "high"'),
         ({"model.a": torch.zeros(1)}, "treshold = 0.5"),
         ({"model.a": torch.zeros(1)}, "std = [0.0]"),
@@ -176,6 +178,35 @@ def test_bad_files_are_refused_by_name(tmp_path, content, described):
         path.with_suffix(".toml").write_text(described)
     with pytest.raises(DetectorInvalid, match="odd"):
         load_torchgeo(f"torchgeo:{path}", card())
+
+
+@pytest.mark.parametrize(
+    ("tensor", "described"),
+    [
+        (torch.zeros(1).as_strided((10**11,), (0,)), {"num_classes": 2 * 10**8}),
+        (torch.empty(10**12, device="meta"), {"num_classes": 2 * 10**8}),
+        (torch.zeros(10, 10).to_sparse(), {}),
+        (torch.zeros(1), {"in_channels": {"a": 1}}),
+    ],
+)
+def test_a_tensor_that_is_larger_than_its_file_is_refused(tmp_path, tensor, described):
+    path, about = tmp_path / "odd.ckpt", {"model": "unet", "backbone": "resnet18", **described}
+    torch.save({"state_dict": {"model.a": tensor}, "hyper_parameters": about}, path)
+    with pytest.raises(DetectorInvalid, match=r"odd\.ckpt: (the tensor|its in_channels)"):
+        load_torchgeo(path, card())
+
+
+def test_compressed_weights_and_headers_without_end_are_refused(tmp_path):
+    packed, path = tmp_path / "packed.ckpt", tmp_path / "odd.ckpt"
+    torch.save({"state_dict": {"model.a": torch.zeros(10**6)}}, path)
+    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in whole.namelist():
+            archive.writestr(name, whole.read(name))
+    header = b'{"a": 1' + b" " * 2**24 + b"}"
+    (tmp_path / "long.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    for file in (packed, tmp_path / "long.safetensors"):
+        with pytest.raises(DetectorInvalid, match=r"compressed|too long"):
+            load_torchgeo(file, card())
 
 
 def test_without_torchgeo_the_extra_is_named(tmp_path, monkeypatch):
