@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from workflows.bounded import check_depth
 from workflows.errors import OptionInvalid
 from workflows.printable import printable
 
@@ -33,7 +34,8 @@ def area_of(text: str) -> BaseGeometry | None:
     from shapely.errors import ShapelyError
 
     try:
+        check_depth(text)
         area = shapely.from_wkt(text)
-    except (ShapelyError, TypeError):
+    except (ShapelyError, TypeError, ValueError, AttributeError):
         return None
     return area if area.area > 0 else None

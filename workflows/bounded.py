@@ -4,6 +4,7 @@ import os
 import re
 import sqlite3
 import stat
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+# Collections in collections that shapes may have: GEOS ends the process where there are tens of thousands.
+_DEEPEST = 32
+_EMPTY = struct.pack("<BII", 1, 7, 0)
 MOST_BYTES = 4 * 2**30
 """Memory that may be taken beyond what the process has."""
 # Seconds that checks of a database may take, and SQLite's instructions between two looks at the clock.
@@ -70,6 +74,51 @@ def within(seconds: float, work: Callable[[], T]) -> T:
     return future.result(seconds)
 
 
+def check_depth(shape: str | bytes) -> None:
+    """Refuse a shape, WKT or WKB, of collections within collections, at which GEOS would crash.
+
+    Raises:
+        ValueError: it is nested too deeply, or is no WKB.
+    """
+    if isinstance(shape, str):
+        if shape.upper().count("COLLECTION") > _DEEPEST:
+            raise ValueError("its collections are nested too deeply")
+        return
+    place, waiting = 0, [1]  # children that are still to come, at each depth
+    try:
+        while waiting:
+            waiting[-1] -= 1
+            if waiting[-1] < 0:
+                waiting.pop()
+                continue
+            order = "<" if shape[place] == 1 else ">"
+            (code,) = struct.unpack_from(f"{order}I", shape, place + 1)
+            place += 9 if code & 0x20000000 else 5  # with an id of a CRS
+            kind, size = (code & 0xFFFF) % 1000, 8 * (2 + _further(code))
+            if kind == 1:
+                place += size
+                continue
+            (count,) = struct.unpack_from(f"{order}I", shape, place)
+            place += 4
+            if kind in (2, 8):
+                place += count * size
+            elif kind in (3, 17):
+                for _ in range(count):
+                    place += 4 + size * struct.unpack_from(f"{order}I", shape, place)[0]
+            else:
+                waiting.append(count)
+                if len(waiting) > _DEEPEST:
+                    raise ValueError("its collections are nested too deeply")
+    except (struct.error, IndexError) as error:
+        raise ValueError("it is no WKB") from error
+
+
+def _further(code: int) -> int:
+    """Return how many coordinates a WKB type has beyond two, by ISO or by PostGIS."""
+    flags, thousands = (code >> 31 & 1) + (code >> 30 & 1), (code & 0xFFFF) // 1000
+    return flags or (2 if thousands == 3 else min(thousands, 1))
+
+
 def check_database(path: Path) -> set[str]:
     """Refuse a SQLite file that would yield more than its bytes, or lead elsewhere, whoever reads it.
 
@@ -125,11 +174,17 @@ def texts_of_crs(path: Path) -> Iterator[str]:
                 yield from (value for value in row if isinstance(value, str))
 
 
-def check_parquet(path: Path, most: int, columns: Sequence[str] | None = None) -> None:
+def check_parquet(path: Path, most: int, shapes: Sequence[str], columns: Sequence[str] | None = None) -> None:
     """Refuse a Parquet file that unpacks to more than ``most`` bytes: one word may stand for every row.
 
+    Args:
+        path: the file.
+        most: bytes.
+        shapes: columns whose bytes are WKB.
+        columns: that are read; None: all.
+
     Raises:
-        ValueError: it does.
+        ValueError: it does, or :func:`check_depth` refuses a shape.
     """
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -141,7 +196,11 @@ def check_parquet(path: Path, most: int, columns: Sequence[str] | None = None) -
     texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         for batch in file.iter_batches(1000, columns=columns):
-            for column in batch.columns:
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                values = column.dictionary if types.is_dictionary(column.type) else column
+                if name in shapes and (types.is_binary(values.type) or types.is_large_binary(values.type)):
+                    for value in values:
+                        check_depth(value.as_py() or _EMPTY)
                 most -= column.nbytes
                 if types.is_dictionary(column.type):
                     lengths = pc.binary_length(column.dictionary).take(column.indices)

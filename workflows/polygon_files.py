@@ -23,7 +23,7 @@ from rscc.files import parsed_json, read_file, temporary_folder
 from tiling import TilingError, UnsafeReference, checked_crs, is_special_file, open_regular
 from tiling.crs_texts import check_crs_bytes
 from tiling.zip_archives import open_zip
-from workflows.bounded import bounded_memory, check_database, check_parquet, texts_of_crs
+from workflows.bounded import bounded_memory, check_database, check_depth, check_parquet, texts_of_crs
 from workflows.errors import WorkflowError
 from workflows.printable import printable
 
@@ -258,6 +258,7 @@ def _csv(path: Path, most: int) -> GeoDataFrame:
     import shapely
     from geopandas import GeoDataFrame
 
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))
     reader = csv.DictReader(io.StringIO(read_file(path, LARGEST_BYTES).decode("utf-8-sig")))
     names = [name for name in reader.fieldnames or () if name]
     if len(names) > _MOST_COLUMNS:
@@ -266,6 +267,8 @@ def _csv(path: Path, most: int) -> GeoDataFrame:
     if outline is None:
         raise ValueError("it has no column wkt with outlines in degrees of longitude and latitude")
     rows = [row for row, _ in zip(reader, range(most + 1), strict=False)]
+    for row in rows:
+        check_depth(row[outline] or "")
     cells = {name: [row.get(name) or None for row in rows] for name in names if name != outline}
     return GeoDataFrame(cells, geometry=shapely.from_wkt([row[outline] or None for row in rows]), crs=_WGS84)
 
@@ -303,10 +306,11 @@ def _parquet(path: Path, most: int) -> GeoDataFrame:
     metadata = pq.read_metadata(path)
     if metadata.num_rows > most:
         raise ValueError(f"more than {most:,} features")
-    for column in parsed_json((metadata.metadata or {}).get(b"geo", b"{}")).get("columns", {}).values():
+    shapes = parsed_json((metadata.metadata or {}).get(b"geo", b"{}")).get("columns", {})
+    for column in shapes.values():
         if (crs := column.get("crs")) is not None:
             checked_crs(crs if isinstance(crs, str) else json.dumps(crs), printable(path))
-    check_parquet(path, LARGEST_BYTES)
+    check_parquet(path, LARGEST_BYTES, list(shapes))
     frame = geopandas.read_parquet(path)
     frame.index = range(1, len(frame) + 1)
     return frame

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rscc.files import parsed_json
 from tiling import checked_crs
-from workflows.bounded import check_parquet
+from workflows.bounded import check_depth, check_parquet
 from workflows.errors import PairTableInvalid
 from workflows.pairs.rows import COLUMNS, RawTable
 
@@ -113,7 +113,7 @@ def _shapes(path: Path, geo: bytes) -> tuple[list[Any], str]:
     crs = facts["columns"][column].get("crs")
     if crs is not None:
         checked_crs(crs if isinstance(crs, str) else json.dumps(crs), str(path))
-    check_parquet(path, MAX_CHARACTERS, [column])
+    check_parquet(path, MAX_CHARACTERS, [column], [column])
     shapes = geopandas.read_parquet(path, columns=[column]).geometry
     if shapes.crs is not None and not shapes.crs.equals("EPSG:4326", ignore_axis_order=True):
         shapes = shapes.to_crs("EPSG:4326")
@@ -136,6 +136,11 @@ def from_wkt(path: Path, rows: Sequence[Row]) -> Sequence[Any]:
     import numpy as np
     import shapely
 
+    for (place, _), text in zip(rows, texts, strict=True):
+        try:
+            check_depth(text or "")
+        except ValueError as error:
+            raise PairTableInvalid(f"{path}: {place}: the footprint: {error}; {_REMEDY}") from error
     with np.errstate(all="ignore"):  # infinite corners are refused by flat_polygons
         shapes = shapely.from_wkt(texts, on_invalid="ignore")
     for (place, _), text, shape in zip(rows, texts, shapes, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
 from contextlib import closing
 
 import geopandas
@@ -17,8 +18,10 @@ from archive_rows import change, report
 
 from tiling import UnsafeReference
 from workflows import polygon_files
-from workflows.bounded import bounded_memory
-from workflows.errors import OptionInvalid, ReportInvalid
+from workflows.areas import area_of
+from workflows.bounded import bounded_memory, check_depth
+from workflows.errors import OptionInvalid, PairTableInvalid, ReportInvalid
+from workflows.pairs.table import read_pairs
 from workflows.polygon_files import PolygonFiles
 from workflows.report import reading
 from workflows.report.formats import layers
@@ -245,6 +248,35 @@ def test_columns_that_unpack_without_end_are_refused(areas, tmp_path, monkeypatc
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     with pytest.raises(OptionInvalid, match="columns"):
         read(path)
+
+
+def test_shapes_of_collections_without_end_never_reach_geos(areas, tmp_path):
+    """It would end the process."""
+    path, deep = areas(".parquet"), struct.pack("<BII", 1, 7, 1) * 10**5 + shapely.Point(0, 0).wkb
+    table = pq.read_table(path)
+    place = table.schema.get_field_index("geometry")
+    pq.write_table(table.set_column(place, "geometry", pa.array([deep])), path)
+    with pytest.raises(OptionInvalid, match="nested"):
+        read(path)
+    text = "GEOMETRYCOLLECTION(" * 10**5 + "POINT(0 0)" + ")" * 10**5
+    (tmp_path / "areas.csv").write_text(f"WKT,name\n{text},a\n")
+    with pytest.raises(OptionInvalid, match="nested"):
+        read(tmp_path / "areas.csv")
+    assert area_of(text) is None and layers._outline(deep) is None
+    (tmp_path / "pairs.csv").write_text(f"before,after,footprint\na.tif,b.tif,{text}\n")
+    with pytest.raises(PairTableInvalid, match="nested"):
+        read_pairs(tmp_path / "pairs.csv")
+
+
+@pytest.mark.parametrize("options", [{}, {"byte_order": 0}, {"include_srid": True}, {"flavor": "iso"}])
+def test_shapes_of_every_kind_may_reach_geos(options):
+    for height in ("", " Z"):
+        flat = shapely.from_wkt("MULTIPOLYGON(((0 0,1 0,1 1,0 0),(0 0,.1 0,.1 .1,0 0)),((5 5,6 5,6 6,5 5)))")
+        shape = shapely.force_3d(flat, 1.0) if height else flat
+        line, point = shapely.LineString([(0, 0), (1, 1)]), shapely.MultiPoint([(0, 0), (1, 1)])
+        whole = shapely.set_srid(shapely.GeometryCollection([shape, line, point, flat]), 4326)
+        for one in (whole, shape, line, point, shapely.Point()):
+            check_depth(shapely.to_wkb(one, **options))
 
 
 def test_a_table_of_mapinfo_that_opens_others_is_refused(tmp_path):

@@ -14,6 +14,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.archive.folder import ITEM, REPORT, STYLE
 from workflows.archive.reports import found_in
+from workflows.bounded import check_depth
 from workflows.report.geojson import box_across, collection_bbox, geometry_member, json_text, rounded
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def pair_geometry(row: PairState, report: Mapping[str, Any] | None = None) -> Po
     if ground is not None:
         geometry = shapely.geometry.shape(ground)
     elif row.footprint is not None:
+        check_depth(row.footprint)
         geometry = shapely.from_wkb(row.footprint)
     elif bbox is not None:
         geometry = box_across(*bbox)

@@ -24,7 +24,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.files import parsed_json
 from tiling import ReprojectionFailed, UnsafeReference, checked_crs, pole_in, to_wgs84, transformer
-from workflows.bounded import bounded_memory, database_address
+from workflows.bounded import bounded_memory, check_depth, database_address
 from workflows.report.change import FLAGS, GIVEN, LISTS, PROPERTIES, Chips, given_columns
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 
@@ -189,6 +189,8 @@ def _outline(wkb: Any, crs: str | None = None, *, exact: bool = False) -> dict[s
         exact: keep every bit of outlines in degrees, which a user gave.
     """
     try:
+        if isinstance(wkb, bytes):
+            check_depth(wkb)
         parts = polygons_in(shapely.from_wkb(wkb))
         is_moved = crs is not None and not _is_degrees(crs)
         if crs is not None and (is_moved or not exact):
