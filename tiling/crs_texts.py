@@ -18,13 +18,14 @@ MAX_CHARACTERS = 100_000
 _CODE = re.compile(
     r"[A-Za-z][A-Za-z0-9_]{1,15}:[A-Za-z0-9_.]{1,32}(\+(EPSG:)?\d{1,9})?"
     r"|urn:(ogc|x-ogc):def:crs:[A-Za-z0-9_.:,-]{1,100}"
-    r"|https?://www\.opengis\.net/(def/crs/[A-Za-z0-9_./-]{1,100}|gml/srs/epsg\.xml#\d{1,9})"
+    r"|https?://www\.opengis\.net/def/crs/[A-Za-z0-9_./-]{1,100}"
+    r"|http://www\.opengis\.net/gml/srs/epsg\.xml#\d{1,9}"
     r"|WGS84|WGS72|NAD27|NAD83|CRS84|CRS83|CRS27"
 )
 _WKT = re.compile(r"[A-Za-z][A-Za-z0-9_]{2,30}\s*[\[(]")
 _PROJ = re.compile(r"\+?[A-Za-z_0-9]+\s*=")
 # "@null" means that there is no grid; EPSG:3857 is written so.
-_NO_GRID = re.compile(r"nadgrids\s*=\s*@null(?![\w.,/@-])", re.IGNORECASE)
+_NO_GRID = re.compile(r"nadgrids\s*=\s*@null(?![^\s\"'<&\]])", re.IGNORECASE)
 _FILE_NAMED = re.compile(
     r"PARAMETERFILE|PROJ4_GRIDS|\"Dataset_|grids\s*=|\b(init|file|model|catalog)\s*="
     r"|\bproj\s*=\s*(pipeline|\w*gridshift|defmodel|tinshift|deformation)\b",

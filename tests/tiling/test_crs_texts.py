@@ -29,6 +29,8 @@ UNSAFE = [
     BASE.format(',EXTENSION["PROJ4_GRIDS","{}"]'),
     BASE.format(',EXTENSION["PROJ4","+proj=longlat +nadgrids=@null,{} +no_defs"]'),
     "+proj=utm +zone=33 +nadgrids={}",
+    "+proj=utm +zone=33 +nadgrids=@null+/../{}",
+    "https://www.opengis.net/gml/srs/epsg.xml#4326",
     "+proj=utm +zone=33 +geoidgrids = {} +vunits=m",
     "+init={}:1",
     "init={}:1",
