@@ -16,6 +16,7 @@ from shapely.geometry import MultiPolygon
 
 from rscc.files import atomic_write, parsed_json, read_file
 from tiling import Frame
+from workflows.bounded import check_depth
 from workflows.monitor.events import Direction, Kind
 from workflows.monitor.stack.pairs import REACH
 
@@ -108,7 +109,10 @@ def _written(change: StepChange) -> dict[str, Any]:
 
 
 def _change(stored: Mapping[str, Any]) -> StepChange:
-    shapes = {name: MultiPolygon(shapely.from_wkb(stored[name])) for name in ("pixels", "geometry")}
+    codes = {name: bytes.fromhex(stored[name]) for name in ("pixels", "geometry")}
+    for code in codes.values():
+        check_depth(code)
+    shapes = {name: MultiPolygon(shapely.from_wkb(code)) for name, code in codes.items()}
     pooled = {str(name): None if mean is None else float(mean) for name, mean in stored["pooled"].items()}
     rest = {one.name: stored[one.name] for one in fields(StepChange) if one.name not in (*shapes, "pooled")}
     return StepChange(**rest, **shapes, pooled=pooled)
