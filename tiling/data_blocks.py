@@ -12,7 +12,6 @@ from rasterio.enums import MaskFlags
 from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
 from rasterio.windows import Window as RasterWindow
-from scipy import ndimage
 
 from tiling.geodesy import on_map, transformer
 from tiling.grid import Window, around
@@ -115,6 +114,8 @@ def _has_data(file: DatasetReader, row: int, col: int) -> bool:
 
 def _windows(seen: np.ndarray, rows: int, cols: int, file: DatasetReader, margin: int = 0) -> list[Window]:
     """Return the pixels of the file around groups of set cells, of so many rows and columns each."""
+    from scipy import ndimage  # slow to import
+
     labels, count = ndimage.label(seen, np.ones((3, 3)))
     if count > _MOST_WINDOWS:
         labels = seen.astype(np.uint8)

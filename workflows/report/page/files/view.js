@@ -133,7 +133,8 @@ function drawLabels(target, seen) {
     if (!numbered && taken.length >= MOST_LABELS) return;
     const text = numbered ? [String(change.id)] : lines(change.caption);
     const size = [Math.max(...text.map((line) => target.measureText(line).width)) + (numbered ? 8 : 14), text.length * row + (numbered ? 3 : 8)];
-    const places = besides(onScreen(change.box), size);
+    // On paper a number stands beside an outline: the box of a group may be wide and mostly empty.
+    const places = besides(onScreen(numbered && change.rings.length ? largestBox(change.rings) : change.box), size);
     const free = (box) => inside(box, frame) && ![...kept, ...taken].some((other) => meets(box, other));
     const box = places.find(free) ?? (numbered ? places[0] : null);
     if (!box) continue;
@@ -145,6 +146,11 @@ function drawLabels(target, seen) {
     target.fillStyle = "#fff";
     text.forEach((line, i) => target.fillText(line, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2 + row * (i + (1 - text.length) / 2)));
   }
+}
+
+function largestBox(rings) {
+  const area = ([west, north, east, south]) => (east - west) * (south - north);
+  return rings.map((corners) => boxAround([corners])).reduce((one, other) => (area(other) > area(one) ? other : one));
 }
 
 const inside = (box, frame) => box[0] >= frame[0] && box[1] >= frame[1] && box[2] <= frame[2] && box[3] <= frame[3];
