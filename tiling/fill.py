@@ -2,7 +2,7 @@
 
 Three marks tell fill from dark water and white roofs. It is connected to the edge of the scene or to declared
 nodata, through necks of any width. And either it is exactly constant with a sharp edge, as lossless files
-have it, or, where compression has blurred black or white, it lies outside the convex outline of the rest, as
+have it, or, where compression or noise has blurred black or white, it lies outside the outline of the rest, as
 collars and the corners of turned scenes do. A value far beyond all others is fill anywhere.
 """
 
@@ -91,8 +91,10 @@ def find_fill(read: ReadDate, width: int, height: int) -> list[Fill]:
     if not values:
         return []
     counts = _Counts.of(read, width, height, values)
-    fills = []
+    fills: list[Fill] = []
     for value, tally in zip(values, counts.values, strict=True):
+        if any(fill.value.bands == value.bands for fill in fills):
+            continue  # with less blur
         cells = counts.fill_cells(value, tally)
         pixels = int(tally.core[cells].sum())
         if pixels >= FEWEST:
@@ -222,16 +224,21 @@ class _Counts:
         return outside
 
     def _outline(self, tally: _Tally) -> np.ndarray:
-        """Return the cells in the convex outline of ground without the value; specks do not count."""
+        """Return the cells that have ground without the value on both sides, in their row or their column.
+
+        Specks do not count.
+        """
         from scipy import ndimage
-        from skimage.morphology import convex_hull_image
 
         step = -(-max(self.size.shape) // OUTLINE_CELLS)
         ground, size = (_sums(counts, step) for counts in (self.size - self.unseen - tally.core, self.size))
         rest = ndimage.binary_opening(2 * ground > size, _EIGHT)
-        hull = convex_hull_image(rest) if rest.any() else rest
+        between = np.zeros_like(rest)
+        for axis in (0, 1):
+            since = np.logical_or.accumulate(rest, axis)
+            between |= since & np.flip(np.logical_or.accumulate(np.flip(rest, axis), axis), axis)
         rows, cols = self.size.shape
-        outline: np.ndarray = hull.repeat(step, 0).repeat(step, 1)[:rows, :cols]
+        outline: np.ndarray = between.repeat(step, 0).repeat(step, 1)[:rows, :cols]
         return outline
 
 

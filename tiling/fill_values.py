@@ -20,9 +20,10 @@ PROBE, APART, SPREAD = 64, 512, 6
 # In a window so many pixels equal their neighbours, or this share is nearly black or white.
 FEWEST_FLAT, EXTREME = 32, 0.1
 # Only the most frequent values are looked at.
-MOST_VALUES = 4
-# Compression changes black and white by this part of the range; values within the second part are near.
-BLURRED, NEAR = 2 / 255, 8 / 255
+MOST_VALUES = 6
+# Compression changes black and white by this part of the range, or strong compression and noise by the second;
+# values within the third part are near.
+BLURRED, NOISY, NEAR = 2 / 255, 8 / 255, 8 / 255
 
 Bands = tuple[float, ...]
 
@@ -86,12 +87,13 @@ def likely_values(read: ReadDate, width: int, height: int) -> list[Value]:
         frequent.update(_flat_values(pixels, valid))
     ground = sample[:, ~np.isin(sample, far).any(axis=0)]
     span = 255.0 if sample.dtype == np.uint8 else float(np.ptp(np.percentile(ground, PERCENTILES)))
-    blur, near = BLURRED * span, NEAR * span
+    near = NEAR * span
     likely = [Value((value,) * 3, 0.0, near, is_far=True) for value in far]
     for end in ({low, high} & customary) - set(far):
-        value = Value((end,) * 3, blur, near, is_extreme=True)
-        if any((value.within(pixels) & valid).mean() > EXTREME for pixels, valid in windows):
-            likely.append(value)
+        for blur in (BLURRED, NOISY):
+            value = Value((end,) * 3, blur * span, near, is_extreme=True)
+            if any((value.within(pixels) & valid).mean() > EXTREME for pixels, valid in windows):
+                likely.append(value)
     for bands, _ in frequent.most_common(MOST_VALUES):
         if not any(value.within(np.array(bands).reshape(3, 1, 1)).any() for value in likely):
             likely.append(Value(bands, 0.0, near))

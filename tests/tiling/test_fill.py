@@ -50,7 +50,13 @@ def filled(dtype, area, value, seed=1):
     return image.astype(dtype)
 
 
-AREAS = {"collar": collar(), "half": half(), "turned": turned(), "neck": behind_a_neck()}
+def corner():
+    area = np.zeros(SIZE, bool)
+    area[:80, :160] = True
+    return area
+
+
+AREAS = {"collar": collar(), "half": half(), "turned": turned(), "neck": behind_a_neck(), "corner": corner()}
 VALUES = [("uint8", 0), ("uint8", 255), ("uint8", 128), ("uint16", 0), ("uint16", 65535), ("uint16", 1234)]
 
 
@@ -76,7 +82,7 @@ def test_constant_ground_that_reaches_the_edge_has_no_data(tmp_path, dtype, valu
 
 
 @pytest.mark.parametrize("value", [0, 255])
-@pytest.mark.parametrize(("area", "date"), [("collar", 1), ("half", 0), ("turned", 1)])
+@pytest.mark.parametrize(("area", "date"), [("collar", 1), ("half", 0), ("turned", 1), ("corner", 0)])
 def test_fill_that_jpeg_has_blurred(tmp_path, value, area, date):
     images = [filled("uint8", np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
     file = io.BytesIO()
@@ -88,6 +94,18 @@ def test_fill_that_jpeg_has_blurred(tmp_path, value, area, date):
     assert valid[AREAS[area]].mean() < 0.01
     far = ~ndimage.binary_dilation(AREAS[area], np.ones((3, 3)), iterations=16)
     assert valid[far].all()
+
+
+@pytest.mark.parametrize("value", [0, 255])
+@pytest.mark.parametrize("area", ["collar", "half", "turned"])
+def test_fill_with_noise(tmp_path, value, area):
+    images = [filled("uint8", np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
+    noise = np.random.default_rng(4).integers(0, 7, images[1].shape)
+    images[1] = np.where(AREAS[area], abs(value - noise), images[1]).astype("uint8")
+    with ScenePair.open(*write_dates(tmp_path, *images)) as pair:
+        valid = whole(pair)[2]
+        assert len(pair.fill[1]) == 1
+    assert not valid[AREAS[area]].any()
 
 
 def test_fill_is_found_after_the_scene_was_warped(tmp_path):
