@@ -6,13 +6,16 @@ maps are kept in ``--work``, so that a second run needs no network.
 
     python benchmarks/familiarity.py --data DATA --work runs/familiarity --sets levir_val fotbcd dsifn_cd cdd
 
-DATA holds ``change_masks`` (index.csv, A, B, label), ``levir_cc``, ``damage`` and ``change_masks_10m``.
+DATA holds ``change_masks`` (index.csv, A, B, label), ``levir_cc``, ``damage``, ``change_masks_10m`` and
+``time_stacks``, of whose places the first and the last usable month are compared; what its reader doubts
+counts neither way.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import compress
@@ -24,6 +27,7 @@ import shapely
 from affine import Affine
 from PIL import Image
 from rasterio.features import rasterize
+from shapely.geometry import Polygon, box
 
 from rscc.captioner import Captioner
 from rscc.data.benchmarks.levir_cc import LevirCC
@@ -45,12 +49,14 @@ SETS = {
     "sztaki": (9, 1.5, 256),
     "damage": (16, 0.5, 256),
     "oscd": (11, 10.0, 0),
+    "spacenet": (12, 0, 0),
 }
+DOUBTED = 2
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two dates (H, W, 3) uint8, changed pixels (H, W) bool, metres per pixel."""
+    """Two dates (H, W, 3) uint8, changed pixels (H, W), 1 or :data:`DOUBTED`, and metres per pixel."""
 
     name: str
     before: np.ndarray
@@ -62,6 +68,9 @@ class Pair:
 def pairs_of(data: Path, name: str) -> Iterator[Pair]:
     """Yield the pairs of a set: seven of ten changed, the same ones in every run."""
     count, gsd, crop = SETS[name]
+    if name == "spacenet":
+        yield from _stacks(data / "time_stacks")
+        return
     if name == "levir_val":
         records = [one for one in LevirCC(data / "levir_cc", "val").records if one.mask is not None]
         np.random.default_rng(0).shuffle(records)
@@ -80,6 +89,28 @@ def pairs_of(data: Path, name: str) -> Iterator[Pair]:
         mask = _mask(next((folder / "label").glob(f"{stem}.*")), 1 if name == "damage" else 0)
         pair = Pair(stem, before, after, mask, float(row["gsd_m"] or gsd))
         yield _most_changed(pair, crop) if 0 < crop < len(mask) else pair
+
+
+def _stacks(folder: Path) -> Iterator[Pair]:
+    """Yield the first and the last usable month of each place with truth."""
+    sizes = {
+        row["place"]: float(row["ground_m_per_px"]) for row in csv.DictReader((folder / "index.csv").open())
+    }
+    for place, truth in json.loads((folder / "truth.json").read_text(encoding="utf-8")).items():
+        months = sorted({path.stem for path in (folder / place).glob("*.tif")} - {*truth["unusable_months"]})
+        first, last = months[0], months[-1]
+        changed = np.zeros((128, 128), np.uint8)
+        drawn = [(box(*one["box"]), DOUBTED) for one in truth["doubtful"]]
+        for event in truth["events"]:
+            inside = first <= event["last_absent"] and event["first_present"] <= last
+            drawn.append((Polygon(event["polygon"]), 1 if inside else DOUBTED))
+        rasterize(drawn, out=changed, all_touched=True)
+        with (
+            rasterio.open(folder / place / f"{first}.tif") as one,
+            rasterio.open(folder / place / f"{last}.tif") as other,
+        ):
+            dates = [file.read([1, 2, 3]).transpose(1, 2, 0) for file in (one, other)]
+        yield Pair(place, *dates, changed, sizes[place])
 
 
 def _image(path: Path) -> np.ndarray:
@@ -124,8 +155,8 @@ def judged(report: Report, pair: Pair, transform: Affine) -> list[tuple[float, b
         )
         shape = pair.changed.shape
         inside = rasterize([outline], out_shape=shape, transform=transform, all_touched=True).astype(bool)
-        if change.caption_confident and inside.any():
-            found.append((change.score, bool(pair.changed[inside].mean() >= RIGHT)))
+        if change.caption_confident and inside.any() and (pair.changed[inside] == DOUBTED).mean() < RIGHT:
+            found.append((change.score, bool((pair.changed[inside] == 1).mean() >= RIGHT)))
     return found
 
 

@@ -2,8 +2,8 @@
 
 Three marks tell fill from dark water and white roofs. It is connected to the edge of the scene or to declared
 nodata, through necks of any width. And either it is exactly constant with a sharp edge, as lossless files
-have it, or, where compression or noise has blurred black or white, it lies outside the outline of the rest, as
-collars and the corners of turned scenes do. A value far beyond all others is fill anywhere.
+have it, or, where black or white is blurred by compression or noise, it lies outside the outline of the rest,
+as collars and the corners of turned scenes do. A value far beyond all others is fill anywhere.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ PROBE, APART, SPREAD = 64, 512, 6
 FEWEST_FLAT, EXTREME = 32, 0.1
 # Only the most frequent values are looked at.
 MOST_VALUES = 6
-# Compression changes black and white by this part of the range, or strong compression and noise by the second;
-# values within the third part are near.
+# Compression changes black and white by this part of the range, noise by the second; values within the third
+# part are near.
 BLURRED, NOISY, NEAR = 2 / 255, 8 / 255, 8 / 255
 
 Bands = tuple[float, ...]
