@@ -41,13 +41,15 @@ def with_haze(image: np.ndarray, opacity: np.ndarray | float, light: np.ndarray 
 def with_clouds(
     image: np.ndarray, rng: np.random.Generator, *, thinnest: float = 0.95, small: bool = False
 ) -> Veiled:
-    """Draw clouds of one kind and their shadows over (3, h, w) uint8.
+    """Draw clouds of one kind and their shadows over (3, h, w) uint8; the thinner, the less even.
 
     Args:
         thinnest: least opacity of the densest part.
         small: whether most round ones have radii of 4 to 50 pixels.
     """
-    opacity = _cloud(image.shape[1:], rng, small) * rng.uniform(thinnest, 1.0)
+    density, noise = rng.uniform(thinnest, 1.0), _noise(image.shape[1:], rng, rng.uniform(15, 120))
+    thinned = (1 - density) * np.clip(0.5 + 0.5 * noise, 0, 1)
+    opacity = _cloud(image.shape[1:], rng, small) * density * (1 - thinned)
     way, reach = rng.uniform(0, 2 * np.pi), rng.uniform(0.05, 0.5) * max(opacity.shape)
     shade = ndimage.shift(opacity, (reach * np.sin(way), reach * np.cos(way)), order=0)
     shade = _blurred(shade, rng.uniform(0, 12)) * rng.uniform(0.3, 0.7)

@@ -30,8 +30,10 @@ from rscc.visibility.network import VeilNetwork
 
 UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.35
 """Shares of samples of one date twice, under another sun on one date, and with look-alikes."""
-SMALL_CLOUDS, WEATHER = 0.5, 0.75
-"""Shares of samples with small clouds, and with any weather; the rest is clear."""
+CLOUDS, WEATHER = 0.5, 0.75
+"""Shares of samples with clouds alone, and with any weather; the rest is clear."""
+OPAQUE, SMALL = 0.5, 0.7
+"""Shares of clouds alone that are opaque, and that are small."""
 _WEIGHTS = (1.0, 2.0)
 
 
@@ -109,8 +111,9 @@ def _veiled(image: np.ndarray, rng: np.random.Generator) -> Veiled:
     if rng.random() < LOOK_ALIKES:
         image = with_look_alikes(image, rng)
     kind = rng.random()
-    if kind < SMALL_CLOUDS:
-        return with_clouds(image, rng, thinnest=0.95 if rng.random() < 0.7 else 0.4, small=True)
+    if kind < CLOUDS:
+        thinnest = 0.95 if rng.random() < OPAQUE else 0.3
+        return with_clouds(image, rng, thinnest=thinnest, small=rng.random() < SMALL)
     return with_weather(image, rng) if kind < WEATHER else with_haze(image, 0.0)
 
 

@@ -29,7 +29,7 @@ FEWEST = 64
 # With fewer pixels that are no fill, the constant values are the scene.
 LEAST_GROUND = 1024
 # Blurred fill touches this part of the perimeter, and this share of it lies outside the outline of the rest.
-CONTACT, OUTSIDE = 1 / 16, 0.8
+CONTACT, OUTSIDE = 1 / 16, 0.5
 # Fill that is neither black nor white touches as much of the perimeter, and its share of the scene lies
 # between these: flat roofs and fields also reach the edge, and a plain ground can be most of a scene.
 COLLAR, CANVAS = 0.1, 0.8

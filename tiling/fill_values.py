@@ -22,8 +22,8 @@ FEWEST_FLAT, EXTREME = 32, 0.1
 # Only the most frequent values are looked at.
 MOST_VALUES = 6
 # Compression changes black and white by this part of the range, noise by the second; values within the third
-# part are near.
-BLURRED, NOISY, NEAR = 2 / 255, 8 / 255, 8 / 255
+# part are near. Where all values lie within the last part, in a dim scene, fill is exact.
+BLURRED, NOISY, NEAR, DIM = 2 / 255, 8 / 255, 8 / 255, 64 / 255
 
 Bands = tuple[float, ...]
 
@@ -90,7 +90,8 @@ def likely_values(read: ReadDate, width: int, height: int) -> list[Value]:
     near = NEAR * span
     likely = [Value((value,) * 3, 0.0, near, is_far=True) for value in far]
     for end in ({low, high} & customary) - set(far):
-        for blur in (BLURRED, NOISY):
+        reach = np.abs(np.percentile(ground, PERCENTILES) - end).max() if ground.size else 0
+        for blur in (BLURRED, NOISY) if reach >= DIM * span else (0.0,):
             value = Value((end,) * 3, blur * span, near, is_extreme=True)
             if any((value.within(pixels) & valid).mean() > EXTREME for pixels, valid in windows):
                 likely.append(value)

@@ -6,9 +6,9 @@ CELL = 8
 """Pixels a side."""
 WHOLE = 4
 """Cells a side to which grids of cells are rounded up: the stride of the network."""
-MARGIN = 112
+MARGIN = 136
 """Cells around a cell that what hides it may depend on, a multiple of :data:`WHOLE`: the network (44),
-of the shadow of a cloud (32), of the haze around it (16), of the cloud (8), and of its size and edge (12)."""
+of the shadow of a cloud (32), of the haze around it (40), of the cloud (8), and of its size and edge (12)."""
 CHANNELS = 5
 """Of each date: red, green, blue, deviation of grey, darkest value of any band."""
 

@@ -24,12 +24,15 @@ TINT = 15 / 255
 """Largest difference of red and blue in a dense veil."""
 LIKELY, LEAST_CONTRAST = 0.35, 4 / 255
 """Opacity from which lost contrast proves a cloud, and deviation of grey that ground must have to lose it."""
-FINE, ABOVE, LOST = 2, 0.45, 0.65
-"""Of a small cloud: cells a side over which contrast is averaged, opacity above the haze around it, and share
-of contrast that is lost."""
+FINE, ABOVE, LOST, PUFF = 2, 0.45, 0.65, 0.2
+"""Of a small cloud: cells a side over which contrast is averaged, opacity above the haze around it, share of
+contrast that is lost, and that opacity beside other clouds."""
 WIDE, COARSE = 17, 5
 """Cells a side of the smallest veil that is haze around a cloud, and of the smallest large cloud, over which
 its contrast is averaged."""
+BROAD, LOCAL, LARGE = 41, 0.3, 6
+"""Of a thin cloud: cells a side from which a veil is haze instead, opacity above the haze, and cells a side
+of the smallest one, larger than most roofs. What is restored under its uneven veil is not judged."""
 SHADOW_REACH = 32
 """Cells from a cloud up to which its shadow, and smaller clouds, are looked for."""
 SMALLEST, NARROW, GROWN = 2, 6, 2
@@ -96,9 +99,9 @@ def _lost_contrast(date: np.ndarray, other: np.ndarray, side: int) -> np.ndarray
     return np.asarray(np.where(ground >= LEAST_CONTRAST, 1 - own / np.maximum(ground, LEAST_CONTRAST), 0))
 
 
-def _above_haze(opacity: np.ndarray, veil: np.ndarray) -> np.ndarray:
-    """Return the opacity (h, w) of what lies in ``veil`` above the wide part of ``opacity``."""
-    haze = ndimage.grey_opening(opacity, (WIDE, WIDE))
+def _above_haze(opacity: np.ndarray, veil: np.ndarray, side: int = WIDE) -> np.ndarray:
+    """Return the opacity (h, w) of what lies in ``veil`` above the part of ``opacity`` that is so wide."""
+    haze = ndimage.grey_opening(opacity, (side, side))
     return np.asarray((veil - haze) / np.maximum(1 - haze, 1e-3))
 
 
@@ -119,9 +122,11 @@ def _hidden_by(opacity: np.ndarray, shade: np.ndarray, veil: np.ndarray) -> np.n
         veil: both with it, 0 on coloured ground.
     """
     dense = (opacity >= DENSE) & (veil[0] >= DENSE)
-    cloud = dense & _near(dense & (opacity >= OPAQUE), CLOUD_REACH)
+    thin = _above_haze(opacity, veil[0], BROAD) >= LOCAL
+    thin = ndimage.binary_opening(thin, np.ones((LARGE, LARGE), bool))
+    cloud = thin | dense & _near(dense & (opacity >= OPAQUE), CLOUD_REACH)
     shadow = (shade >= SHADY) & _near(cloud, SHADOW_REACH)
-    likely = (_above_haze(opacity, veil[0]) >= ABOVE) & _near(cloud, SHADOW_REACH)
+    likely = (_above_haze(opacity, veil[0]) >= PUFF) & _near(cloud, SHADOW_REACH)
     cloud |= likely | (veil[0] >= THIN) & _near(cloud, NARROW)
     hidden = np.zeros(opacity.shape, np.uint8)
     for mask, value in ((dense & ~cloud, HAZE), (shadow, SHADOW), (cloud, CLOUD)):
@@ -130,9 +135,10 @@ def _hidden_by(opacity: np.ndarray, shade: np.ndarray, veil: np.ndarray) -> np.n
 
 
 def _is_grey(date: np.ndarray) -> np.ndarray:
-    """Return the cells around which a date is grey, (h, w) bool: overexposed sand is not."""
-    tint = ndimage.uniform_filter(date[0] - date[2], 2 * GROWN + 1)
-    return np.asarray(np.abs(tint) <= TINT)
+    """Return the cells that are grey or around which a date is, (h, w) bool: overexposed sand is not."""
+    tint = date[0] - date[2]
+    around = ndimage.uniform_filter(tint, 2 * GROWN + 1)
+    return np.asarray(np.minimum(np.abs(tint), np.abs(around)) <= TINT)
 
 
 def _near(mask: np.ndarray, reach: int) -> np.ndarray:

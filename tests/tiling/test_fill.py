@@ -108,6 +108,12 @@ def test_fill_with_noise(tmp_path, value, area):
     assert not valid[AREAS[area]].any()
 
 
+def test_a_dim_scene_is_no_fill(tmp_path):
+    images = [textured(*SIZE, seed=seed) // 50 for seed in (1, 2)]
+    with ScenePair.open(*write_dates(tmp_path, *(image.astype("uint8") for image in images))) as pair:
+        assert pair.fill == ((), ())
+
+
 def test_fill_is_found_after_the_scene_was_warped(tmp_path):
     area = turned()
     before = write_scene(tmp_path / "before.tif", filled("uint8", np.zeros(SIZE, bool), 0))

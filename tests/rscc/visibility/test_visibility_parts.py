@@ -86,15 +86,24 @@ def layers_of(opacity, shade):
 def test_dense_veils_are_cloud_where_they_are_opaque_and_shadows_need_a_cloud():
     opacity, shade = np.zeros((2, 64, 160))
     opacity[10:20, 10:20] = 0.97
-    opacity[10:20, 100:140] = 0.75
+    opacity[:44, 96:144] = 0.75
     opacity[50, 75:79] = 0.99  # a white roof, one cell wide
     opacity[22:24, 24:26] = 0.99  # a small cloud beside the large one
     shade[30:40, 20:30] = 0.5
-    shade[30:40, 120:130] = 0.5
+    shade[50:60, 120:130] = 0.5
     hidden = layers_of(opacity, shade)[0]
-    assert (hidden[10:20, 10:20] == CLOUD).all() and (hidden[10:20, 100:140] == HAZE).all()
+    assert (hidden[10:20, 10:20] == CLOUD).all() and (hidden[:44, 96:144] == HAZE).all()
     assert (hidden[30:40, 20:30] == SHADOW).all() and (hidden[22:24, 24:26] == CLOUD).all()
-    assert not hidden[30:40, 120:130].any() and not hidden[48:55, 73:81].any()
+    assert not hidden[50:60, 120:130].any() and not hidden[48:55, 73:81].any()
+
+
+def test_a_thin_cloud_is_not_judged_and_even_haze_and_roofs_are():
+    opacity = np.full((96, 96), 0.3)
+    opacity[20:40, 20:40] = 0.6  # a thin cloud over haze
+    opacity[82:86, 82:86] = 0.6  # a pale roof, far from it
+    hidden = layers_of(opacity, 0 * opacity)[0]
+    assert (hidden[20:40, 20:40] == CLOUD).all()
+    assert not hidden[74:, 74:].any() and not hidden[:, :8].any()
 
 
 def test_a_small_cloud_needs_lost_contrast_and_haze_does_not_spread_it():
