@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from rscc.devices import fast_bf16, fast_int8, pick_device
 from rscc.facts.calibration import FlagCalibration, changed_probability
@@ -169,7 +170,7 @@ class Captioner:
         Returns:
             (B, H, W) float32 in 0..1, and logits (B, len(ANSWERS), h, w) float16 of :mod:`rscc.facts.heads`
             at the model's positions. With a road head, CHANNELS logits of :mod:`rscc.facts.road_head` follow,
-            with :attr:`familiarity` its logit. Without fact heads only the latter.
+            with :attr:`familiarity` its logit, NaN without data. Without fact heads only the latter.
 
         Raises:
             ValueError: there are neither :attr:`facts` nor :attr:`familiarity`.
@@ -184,9 +185,14 @@ class Captioner:
             if self.facts is not None:
                 answers.append(self._answers(maps, probability))
             if self.familiarity is not None:
+                # Pixels without data are 0 on both dates.
+                pixels = torch.maximum(self._tensor(before), self._tensor(after)).amax(1, keepdim=True)
+                height, width = maps[0].shape[-2:]
+                ground = F.adaptive_avg_pool2d((pixels > 0).float(), (height, width))
                 with torch.autocast(self.device.type, enabled=False):
-                    answers.append(self.familiarity.maps(*maps, self.card.position_size))
-                check_finite(self.card.name, answers[-1])
+                    familiar = self.familiarity.maps(*maps, self.card.position_size, ground)
+                check_finite(self.card.name, familiar)
+                answers.append(familiar.masked_fill(ground == 0, torch.nan))
         return probability, torch.cat(answers, 1).half().cpu().numpy()
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:

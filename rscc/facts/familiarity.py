@@ -53,14 +53,16 @@ class Familiarity(nn.Module):
         self.register_buffer("centre", torch.zeros(1))
         self.register_buffer("spread", torch.ones(1))
 
-    def maps(self, before: Tensor, after: Tensor, side: int) -> Tensor:
+    def maps(self, before: Tensor, after: Tensor, side: int, ground: Tensor | None = None) -> Tensor:
         """Return the logit of familiar ground at every position, (B, 1, h, w); those of a block are equal.
 
         Args:
             before, after: (B, C, h, w), the trunk's last maps.
             side: of a position in pixels.
+            ground: (B, 1, h, w), share of each position that has data; None where all have.
         """
-        strangeness = torch.stack([self.strangeness(blocks(maps, side)) for maps in (before, after)]).mean(0)
+        dates = [self.strangeness(blocks(maps, side, ground)) for maps in (before, after)]
+        strangeness = torch.stack(dates).mean(0)
         logits = SLOPE * (STRANGE - strangeness)
         return F.interpolate(logits[:, None], size=before.shape[-2:], mode="nearest")
 
@@ -89,11 +91,17 @@ class Familiarity(nn.Module):
         return loaded.eval()
 
 
-def blocks(maps: Tensor, side: int) -> Tensor:
-    """Return the features of the blocks of maps (B, C, h, w): (B, rows, columns, 2C)."""
+def blocks(maps: Tensor, side: int, ground: Tensor | None = None) -> Tensor:
+    """Return the features of the blocks of maps (B, C, h, w): (B, rows, columns, 2C).
+
+    With ``ground``, (B, 1, h, w), positions count by the share of them that has data.
+    """
     maps = maps.float()
+    ground = torch.ones_like(maps[:, :1]) if ground is None else ground
     rows, columns = (max(1, round(length * side / BLOCK)) for length in maps.shape[-2:])
     size = (rows, columns)
-    mean = F.adaptive_avg_pool2d(maps, size)
-    deviation = (F.adaptive_avg_pool2d(maps.square(), size) - mean.square()).clamp_min(0).sqrt()
+    share = F.adaptive_avg_pool2d(ground, size).clamp_min(1e-6)
+    mean = F.adaptive_avg_pool2d(maps * ground, size) / share
+    squares = F.adaptive_avg_pool2d(maps.square() * ground, size) / share
+    deviation = (squares - mean.square()).clamp_min(0).sqrt()
     return torch.cat([mean, deviation], 1).permute(0, 2, 3, 1)

@@ -46,6 +46,13 @@ def test_a_scene_smaller_than_a_block_is_one():
     assert blocks(torch.rand(1, CHANNELS, 3, 5), SIDE).shape == (1, 1, 1, 2 * CHANNELS)
 
 
+def test_positions_without_data_count_for_nothing():
+    maps = torch.rand(1, CHANNELS, 8, 8, generator=torch.Generator().manual_seed(6))
+    canvas, share = torch.full((1, CHANNELS, 16, 16), 9.0), torch.zeros(1, 1, 16, 16)
+    canvas[..., :8, :8], share[..., :8, :8] = maps, 1
+    assert torch.allclose(blocks(canvas, SIDE, share), blocks(maps, SIDE), atol=1e-4)
+
+
 def test_a_measure_is_the_same_when_it_is_read_again(measure, tmp_path):
     measure.save(tmp_path)
     features = ground(5, torch.eye(2 * CHANNELS)[:30])
