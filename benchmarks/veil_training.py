@@ -4,13 +4,19 @@ Each sample is a pair over one date of which clouds, shadows, haze, or nothing i
 with look-alikes. The network learns the drawn opacity and shade of each cell::
 
     loss = mean over cells of w (BCE(p, y) + |p - y|),   w = 1 for opacity, 2 for shade
+
+Folders hold training pairs as images of one name in A and B::
+
+    python benchmarks/veil_training.py LEVIR-CC/images/train --output veils.safetensors
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -25,8 +31,11 @@ from drawn_veils import (
 from torch import Tensor
 from torch.nn import functional as F
 
+from rscc.data.pairs import read_rgb
 from rscc.visibility.cells import CELL, CHANNELS, WHOLE, cells_of
+from rscc.visibility.detector import WEIGHTS
 from rscc.visibility.network import VeilNetwork
+from rscc.weights import load_weights, save_weights
 
 UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.35
 """Shares of samples of one date twice, under another sun on one date, and with look-alikes."""
@@ -132,3 +141,49 @@ def _batch(samples: VeilSamples, size: int, rng: np.random.Generator) -> tuple[T
         torch.from_numpy(np.rot90(part[..., flip], turns, (2, 3)).copy()) for part in (cells, veils)
     )
     return given, drawn
+
+
+def crops_of(
+    folders: Sequence[Path], count: int, side: int, rng: np.random.Generator
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield crops, (3, side, side) uint8, of random pairs; smaller images are left out."""
+    paths = [path for folder in folders for path in sorted((folder / "A").iterdir())]
+    while count:
+        path = paths[rng.integers(len(paths))]
+        dates = [read_rgb(one) for one in (path, path.parents[1] / "B" / path.name)]
+        height, width = dates[0].shape[1:]
+        if min(height, width) >= side:
+            top, left = rng.integers(height - side + 1), rng.integers(width - side + 1)
+            before, after = (date[:, top : top + side, left : left + side] for date in dates)
+            yield before, after
+            count -= 1
+
+
+def main() -> None:
+    """Draw samples, train on them, and write the weights."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folders", type=Path, nargs="+")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--samples", type=int, default=3000)
+    parser.add_argument("--side", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fresh", action="store_true", help="do not start from the shipped weights")
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(arguments.seed)
+    samples = draw_samples(crops_of(arguments.folders, arguments.samples, arguments.side, rng), rng)
+    network = VeilNetwork()
+    if not arguments.fresh:
+        network.load_state_dict({name: value.float() for name, value in load_weights(WEIGHTS).items()})
+    train_veils([samples], steps=arguments.steps, learning_rate=1.5e-3, seed=arguments.seed, network=network)
+    state = {
+        name: value.half() if value.is_floating_point() else value
+        for name, value in network.state_dict().items()
+    }
+    save_weights(state, arguments.output)
+
+
+if __name__ == "__main__":
+    main()
