@@ -15,7 +15,9 @@ _WORDS: tuple[tuple[str | None, str], ...] = (
     ("swir22", r"swir ?2|swir ?22|short ?-?wave infra ?red 2"),
     ("swir16", r"swir ?1?|swir ?16|short ?-?wave infra ?red( 1)?"),
     ("nir", r"nir|nir ?08|near ?-?infra ?red"),
-    *((color, color) for color in COLORS),
+    ("red", "red|rouge|rot|rojo|rosso|vermelho|rood"),
+    ("green", "green|vert|gr(ue)? ?n|verde|groen"),
+    ("blue", "blue|bleu|blau|azul|blu|blauw"),
 )
 _LETTERS = {"r": "red", "g": "green", "b": "blue", "n": "nir"}
 # Nanometres in which a part lies, and its middle.
@@ -29,8 +31,8 @@ _WAVELENGTHS = {
 }
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _WAVELENGTH = re.compile(rf"(?:{_NUMBER} ?(?:-|to) ?)?{_NUMBER} ?(nm|nano\w*|[uµμ]m|micro\w*)\b")
-# The metres per pixel behind a name: B02_10m.
-_RESOLUTION = re.compile(r"[\s_-]+\d+ ?m$", re.IGNORECASE)
+# The metres per pixel and the end of a file behind a name: B02_10m, B02.jp2.
+_RESOLUTION = re.compile(r"([\s_-]+\d+ ?m)?(\.(jp2|tiff?))?$", re.IGNORECASE)
 _SENSOR_BAND = re.compile(r"(?:^|.*[\s_.-])?(sr[\s_-]?)?b(?:and)?[\s_-]*(0?)(\d{1,2}a?)", re.IGNORECASE)
 # Names like "Band 3" of the third band say no more than the number.
 _NO_NAME = re.compile(r"(?:band|layer|channel)?[\s_-]*0*(\d*)", re.IGNORECASE)
@@ -38,6 +40,7 @@ _NO_NAME = re.compile(r"(?:band|layer|channel)?[\s_-]*0*(\d*)", re.IGNORECASE)
 _VISIBLE = {"b2": "blue", "b3": "green", "b4": "red"}
 _SENTINEL = {**_VISIBLE, "b8a": "nir", "b8": "nir", "b11": "swir16", "b12": "swir22"}
 _LANDSAT_8 = {**_VISIBLE, "b5": "nir", "b6": "swir16", "b7": "swir22"}
+_MODIS = {"b1": "red", "b2": "nir", "b3": "blue", "b4": "green", "b6": "swir16", "b7": "swir22"}
 _LANDSAT_4 = {"b1": "blue", "b2": "green", "b3": "red", "b4": "nir", "b5": "swir16", "b7": "swir22"}
 
 
@@ -63,8 +66,9 @@ def short_name(name: str) -> str:
 def spectral_bands(info: SceneInfo) -> dict[str, int]:
     """Return the numbers, from 1, of bands by part of the spectrum, as far as their names tell.
 
-    Names hold words or letters, wavelengths, or bands of Sentinel-2 (recognised by B8, B8A, B11 or B12) or
-    Landsat (``SR_B5``; of 4 to 7 if there is a band 7 and no 6). Ambiguous bands are left out.
+    Names hold words or letters, wavelengths, or bands of Sentinel-2 (recognised by B8, B8A, B11 or B12),
+    Landsat (``SR_B5``; of 4 to 7 if there is a band 7 and no 6) or MODIS (``sur_refl_b01``). Ambiguous bands
+    are left out.
     """
     return spectral_parts([text or "" for text in info.descriptions] if telling_names(info) else [])
 
@@ -128,6 +132,8 @@ def _sensor(names: Sequence[str]) -> Mapping[str, str]:
     Red, green and blue are bands 4, 3 and 2 of Sentinel-2 and Landsat 8 and 9, but 3, 2 and 1 of earlier
     Landsats, whose surface reflectances have no band 6.
     """
+    if any("sur_refl" in name.casefold() for name in names):
+        return _MODIS
     found = [_SENSOR_BAND.fullmatch(_RESOLUTION.sub("", name)) for name in names]
     bands = {f"b{match[3]}".casefold() for match in found if match}
     padded = any(match and match[2] for match in found)

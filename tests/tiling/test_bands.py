@@ -34,6 +34,10 @@ def scene(tmp_path_factory):
         ([f"SR_B{n}" for n in (1, 2, 3, 4, 5, 7)], (3, 2, 1)),  # Landsat 4 to 7
         ([f"B{n}" for n in range(1, 12)], (4, 3, 2)),
         (["B1", "B2", "B3", "B4", "B5", "B7", "B8"], (3, 2, 1)),
+        ([f"sur_refl_b0{n}" for n in range(1, 8)], (1, 4, 3)),  # MODIS
+        (["B02.jp2", "B03.jp2", "B04.jp2", "B08.jp2"], (3, 2, 1)),
+        (["Blau", "Grün", "Rot"], (3, 2, 1)),
+        (["bleu", "vert", "rouge", "proche infrarouge"], (3, 2, 1)),
         (["coastal", "Blue", "Green", "Red", "NIR"], (4, 3, 2)),
         (["B", "G", "R", "N"], (3, 2, 1)),
         (["B2, central wavelength 490 nm", "B3 (green)", "B4: red", "B8"], (3, 2, 1)),
