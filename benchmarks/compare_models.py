@@ -68,6 +68,7 @@ def run_folder(output: Path, name: str, seed: int) -> Path:
 def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     """Score finished runs on the test split and write ``scores.json`` into their folders."""
     from rscc.captioner import Captioner
+    from rscc.configs import config_from_dict
     from rscc.data.benchmarks.levir_cc import LevirCC
     from rscc.evaluation.metrics import CaptionScorer
     from rscc.evaluation.predictions import PairPrediction
@@ -80,11 +81,12 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
         for name, seed in runs:
             path = run_folder(arguments.output, name, seed)
             folder = open_model_folder(path / "model")
-            size, model = folder.card.tile_size, load_model(folder)
+            model = load_model(folder)
             captioner = Captioner(model, folder, device="cpu")
+            config = config_from_dict(json.loads((path / "config.json").read_text(encoding="utf-8")), name)
             predictions = [
                 PairPrediction(said.text, said.changed)
-                for encoded in encoded_batches(model, records, size=size, bf16=captioner.bf16)
+                for encoded in encoded_batches(model, records, config)
                 for said in captioner.say(encoded, beams=arguments.beams)
             ]
             rows = score_predictions(name, records, predictions, scorer)
