@@ -84,7 +84,7 @@ def with_look_alikes(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         centre = rng.uniform(0, (width, height))
         draw.polygon([tuple(corner) for corner in (corners @ spin + centre).tolist()], fill=255)
     drawn = _blurred(np.asarray(mask, np.float32) / 255, 0.6)
-    colour = (rng.uniform(190, 255) if rng.random() < 0.7 else rng.uniform(20, 80)) + rng.normal(0, 6, 3)
+    colour = (rng.uniform(190, 255) if rng.random() < 0.85 else rng.uniform(20, 80)) + rng.normal(0, 6, 3)
     flat = colour[:, None, None] + rng.normal(0, rng.uniform(0, 5), image.shape)
     return _rounded(image * (1 - drawn) + flat * drawn)
 

@@ -37,7 +37,7 @@ from rscc.visibility.detector import WEIGHTS
 from rscc.visibility.network import VeilNetwork
 from rscc.weights import load_weights, save_weights
 
-UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.35
+UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.6
 """Shares of samples of one date twice, under another sun on one date, and with look-alikes."""
 CLOUDS, WEATHER = 0.5, 0.75
 """Shares of samples with clouds alone, and with any weather; the rest is clear."""

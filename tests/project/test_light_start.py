@@ -42,7 +42,7 @@ def test_help_loads_no_heavy_module(run_python):
 
 @pytest.mark.slow
 def test_caption_loads_no_module_that_it_does_not_use(tmp_path, run_python):
-    pair, report = make_pair(tmp_path, [(20, 20, 60, 60, 240)], size=(128, 128)), tmp_path / "o.geojson"
+    pair, report = make_pair(tmp_path, [(30, 30, 30, 50, 240)], size=(128, 128)), tmp_path / "o.geojson"
     loaded = loaded_by(run_python, ["caption", pair.before, pair.after, "--output", report, "--quiet"])
     assert json.loads(report.read_text())["features"]
     assert sorted(NOT_NEEDED & loaded) == []
@@ -58,7 +58,7 @@ def test_commands_that_read_no_pixel_load_no_network(tmp_path, run_python):
 
 @pytest.mark.slow
 def test_the_process_that_leads_the_workers_of_an_archive_loads_no_network(tmp_path, run_python):
-    pair = make_pair(tmp_path, [(20, 20, 60, 60, 240)], size=(128, 128))
+    pair = make_pair(tmp_path, [(30, 30, 30, 50, 240)], size=(128, 128))
     table, out = tmp_path / "pairs.csv", tmp_path / "out"
     table.write_text(f"before,after\n{pair.before},{pair.after}\n")
     words = ["batch", table, "--out", out, "--workers", "1", "--quiet", "--model", "rscc-small"]
