@@ -18,7 +18,7 @@ _DEEPEST = 32
 _EMPTY = struct.pack("<BII", 1, 7, 0)
 MOST_BYTES = 4 * 2**30
 """Memory that may be taken beyond what the process has."""
-# Seconds that checks of a database may take, and SQLite's instructions between two looks at the clock.
+# Seconds that the queries of one database may take, and SQLite's instructions between two looks at the clock.
 _SECONDS, _INSTRUCTIONS = 60.0, 100_000
 # Modules of virtual tables that lead nowhere: indexes of outlines.
 _INDEXES = {"rtree", "virtualspatialindex", "virtualknn", "virtualknn2", "virtualelementary"}
@@ -119,6 +119,21 @@ def _further(code: int) -> int:
     return flags or (2 if thousands == 3 else min(thousands, 1))
 
 
+@contextmanager
+def open_database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a SQLite file to read, without its journal, and for a limited time.
+
+    Raises:
+        ValueError, sqlite3.Error: see :func:`database_address`, it is none, or the time is over.
+    """
+    with closing(sqlite3.connect(database_address(path), uri=True)) as base:
+        end = time.monotonic() + _SECONDS
+        base.set_progress_handler(lambda: time.monotonic() > end, _INSTRUCTIONS)
+        for pragma in ("trusted_schema = OFF", "query_only = ON"):
+            base.execute(f"PRAGMA {pragma}")
+        yield base
+
+
 def check_database(path: Path) -> set[str]:
     """Refuse a SQLite file that would yield more than its bytes, or lead elsewhere, whoever reads it.
 
@@ -131,11 +146,8 @@ def check_database(path: Path) -> set[str]:
     address, log = database_address(path), path.with_name(f"{path.name}-wal")
     if "immutable" in address and log.exists() and log.stat().st_size:
         raise ValueError(f"{log.name} beside it was left by a program that ended; open it there once")
-    with closing(sqlite3.connect(address, uri=True)) as base:
-        end = time.monotonic() + _SECONDS
-        base.set_progress_handler(lambda: time.monotonic() > end, _INSTRUCTIONS)
-        for pragma in ("trusted_schema = OFF", "query_only = ON", "ignore_check_constraints = ON"):
-            base.execute(f"PRAGMA {pragma}")
+    with open_database(path) as base:
+        base.execute("PRAGMA ignore_check_constraints = ON")
         tables = base.execute("SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view')")
         views = set()
         for kind, name, sql in tables.fetchall():
@@ -167,7 +179,7 @@ def texts_of_crs(path: Path) -> Iterator[str]:
         "gpkg_spatial_ref_sys": "SELECT * FROM gpkg_spatial_ref_sys",
         "spatial_ref_sys": "SELECT * FROM spatial_ref_sys WHERE srid IN (SELECT srid FROM geometry_columns)",
     }
-    with closing(sqlite3.connect(database_address(path), uri=True)) as base:
+    with open_database(path) as base:
         names = {name for (name,) in base.execute("SELECT lower(name) FROM sqlite_master")}
         for table, query in queries.items():
             for row in base.execute(query) if table in names else ():

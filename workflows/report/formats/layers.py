@@ -7,9 +7,8 @@ name, and what that refers to. Only plain tables are read, and time and bytes ar
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.files import parsed_json
 from tiling import ReprojectionFailed, UnsafeReference, checked_crs, pole_in, to_wgs84, transformer
-from workflows.bounded import bounded_memory, check_depth, database_address
+from workflows.bounded import bounded_memory, check_depth, open_database
 from workflows.report.change import FLAGS, GIVEN, LISTS, PROPERTIES, Chips, given_columns
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 
@@ -44,8 +43,6 @@ READ_ERRORS = (
 """What reading a damaged layer raises."""
 _METADATA, _REFERENCES = "gpkg_metadata", "gpkg_metadata_reference"
 _TABLES = (LAYER, _METADATA, _REFERENCES, "gpkg_geometry_columns", "gpkg_spatial_ref_sys")
-# Seconds that the queries of one file may take, and SQLite's instructions between two looks at the clock.
-_SECONDS, _INSTRUCTIONS = 60.0, 100_000
 # Bytes of the geometry header of a GeoPackage before the bounding box, and of the box by its kind.
 _HEADER, _BOXES = 8, {1: 32, 2: 48, 3: 48, 4: 64}
 
@@ -62,7 +59,7 @@ def open_layer(path: Path, most: int) -> Iterator[Geopackage | Parquet]:
     """
     with bounded_memory():
         if path.suffix.lower() == ".gpkg":
-            with closing(sqlite3.connect(database_address(path), uri=True)) as base:
+            with open_database(path) as base:
                 yield Geopackage(base, most)
         else:
             yield Parquet(path, most)
@@ -98,11 +95,8 @@ class Geopackage:
 
     def __init__(self, base: sqlite3.Connection, most: int) -> None:
         self._base, self._left = base, most
-        end = time.monotonic() + _SECONDS
-        base.set_progress_handler(lambda: time.monotonic() > end, _INSTRUCTIONS)
         base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
-        for pragma in ("trusted_schema = OFF", "query_only = ON", "mmap_size = 0"):
-            base.execute(f"PRAGMA {pragma}")
+        base.execute("PRAGMA mmap_size = 0")
         marks = ", ".join("?" * len(_TABLES))
         kinds = dict(self._rows(f"SELECT name, type FROM sqlite_master WHERE name IN ({marks})", *_TABLES))
         if kinds.get(LAYER) != "table":

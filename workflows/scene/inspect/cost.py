@@ -50,7 +50,7 @@ def measured_speed(opened: OpenPair, load: Callable[[], Captioner], started: flo
     captioner = load()
     start = clock() - started
     grid, card, device = opened.grid, opened.card, device_of(captioner)
-    options, on_cpu = replace(opened.options, fast=False), device_of(captioner) == "cpu"
+    options, on_cpu = replace(opened.options, fast=False), device == "cpu"
     memory = plan(None, grid, card, batch_size=options.batch_size, on_cpu=on_cpu)
     network = Network(captioner, opened.pair, options, memory)
     tile = grid[opened.tiles[len(opened.tiles) // 2]]
