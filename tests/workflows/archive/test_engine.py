@@ -157,6 +157,16 @@ def test_a_model_that_takes_its_process_down_ends_the_run(tasks):
 
 
 @pytest.mark.slow
+def test_a_worker_that_dask_takes_for_not_started_does_not_spoil_the_end(tasks):
+    with Engine(source(), workers=1) as engine:
+        drive(engine, tasks("plain"))
+        (nanny,) = engine._client.cluster.workers.values()
+        worker = psutil.Process(nanny.pid)
+        nanny.process.process._state.pid = None
+    worker.wait(timeout=60)
+
+
+@pytest.mark.slow
 def test_a_worker_over_its_memory_is_ended_and_its_pair_alone_fails(tasks, monkeypatch):
     monkeypatch.setattr(engine_module, "LEAST_MEMORY", 10**9)
     monkeypatch.setattr(engine_module, "MEMORY_LIMIT", 10**9)
