@@ -92,9 +92,9 @@ class Report:
             return found
         there = "it has no changes"
         if self.changes:
-            last = max(change.id for change in self.changes)
-            ids = "1 to" if last == len(self.changes) else "of one that is there, up to"
-            there = f"it has {counted(len(self.changes), 'change')}; give --id {ids} {last}"
+            ids = [change.id for change in self.changes]
+            span = f"{min(ids)} to {max(ids)}" if len(ids) > 1 else f"{ids[0]}"
+            there = f"it has {counted(len(ids), 'change')}; give the --id of one ({span})"
         raise OptionInvalid(f"{printable(self.source)}: there is no change {number} in it; {there}")
 
     def recounted(self) -> Report:

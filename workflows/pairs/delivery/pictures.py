@@ -130,7 +130,7 @@ def _no_pictures(others: Sequence[Scene]) -> Iterator[str]:
     if others:
         counts = Counter(map(_kind, others))
         names = [scene.name for scene in others]
-        yield f"no picture in {_numbered(counts)} ({_listed(names)}); --glob NAMES compares them nevertheless"
+        yield f"none of {_numbered(counts)} ({_listed(names)}), no pictures; --glob NAMES takes them"
 
 
 def _counts(dropped: Iterable[Dropped]) -> Counter[str]:
