@@ -67,12 +67,15 @@ def run_folder(output: Path, name: str, seed: int) -> Path:
 
 def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     """Score finished runs on the test split and write ``scores.json`` into their folders."""
+    import torch
+
     from rscc.captioner import Captioner
     from rscc.configs import config_from_dict
     from rscc.data.benchmarks.levir_cc import LevirCC
     from rscc.evaluation.metrics import CaptionScorer
     from rscc.evaluation.predictions import PairPrediction
     from rscc.evaluation.scoring import score_predictions
+    from rscc.facts.pair_captions import decoder_captions
     from rscc.model_folder import load_model, open_model_folder
     from rscc.training.validation import encoded_batches
 
@@ -84,11 +87,12 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
             model = load_model(folder)
             captioner = Captioner(model, folder, device="cpu")
             config = config_from_dict(json.loads((path / "config.json").read_text(encoding="utf-8")), name)
-            predictions = [
-                PairPrediction(said.text, said.changed)
-                for encoded in encoded_batches(model, records, config)
-                for said in captioner.say(encoded, beams=arguments.beams)
-            ]
+            rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
+            predictions = []
+            for encoded in encoded_batches(model, records, config):
+                with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=captioner.bf16):
+                    said = decoder_captions(model, captioner.card, encoded, rules, beams=arguments.beams)
+                predictions += [PairPrediction(one.text, one.changed) for one in said]
             rows = score_predictions(name, records, predictions, scorer)
             scores = {row.subset: {**row.as_dict(), "beams": arguments.beams} for row in rows}
             (path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,19 +82,18 @@ class Captioner:
             self._model = model.to(self.device).eval()
         self.bf16 = fast_bf16(self.device)
         self.facts = load_facts(folder) if ground else None
-        if self.facts is not None:
-            self.facts.to(self.device)
         self.familiarity = load_familiarity(folder)
-        if self.familiarity is not None:
-            self.familiarity.to(self.device)
+        for part in (self.facts, self.familiarity):
+            if part is not None:
+                part.to(self.device)
         self.other_detector: TorchGeoDetector | None = None
 
     @classmethod
     def load(
         cls,
         model: str | Path = DEFAULT_MODEL,
-        *,
         device: str = "auto",
+        *,
         ground: bool = True,
         int8: bool = True,
     ) -> Captioner:
@@ -205,8 +205,7 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before, after)
-            prediction = self._find(features)
-            return prediction if self.facts is None else self._with_lone_changes(features, prediction)[0]
+            return self._find(features) if self.facts is None else self._with_lone_changes(features)[0]
 
     def caption(
         self,
@@ -242,14 +241,18 @@ class Captioner:
         """
         with self._inference():
             if ground and self.facts is not None:
-                features = self._encode(before, after)
-                return self._by_facts(features, self._find(features), assume_changed)[1]
+                return self._by_facts(self._encode(before, after), assume_changed)[1]
             head = not assume_changed and self._flag is not None and self._flag.reads_evidence
-            features = self._encode(before, after, head=head)
-            return self._by_decoder(features, beams, assume_changed, placeless=placeless, gated=gated)
+            return self._by_decoder(
+                self._encode(before, after, head=head),
+                beams=beams,
+                assume_changed=assume_changed,
+                placeless=placeless,
+                gated=gated,
+            )
 
     def describe(
-        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3
     ) -> tuple[ChangePrediction, list[Caption]]:
         """Find changed pixels and describe what changed, in one pass through the trunk.
 
@@ -257,42 +260,21 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before, after)
-            prediction = self._find(features)
             if self.facts is not None:
-                return self._by_facts(features, prediction, assume_changed)
-            return prediction, self._by_decoder(features, beams, assume_changed)
+                return self._by_facts(features)
+            return self._find(features), self._by_decoder(features, beams=beams)
 
-    def say(
-        self, features: DifferenceFeatures, *, beams: int = 3, assume_changed: bool = False
-    ) -> list[Caption]:
-        """Describe what changed in pairs that this captioner's model has encoded, by the decoder.
-
-        They must be encoded with change logits where the calibration of P(changed) reads them. Other
-        arguments as :meth:`caption`.
-        """
-        with self._inference():
-            return self._by_decoder(features, beams, assume_changed)
-
-    def explain(
-        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
-    ) -> Explanation:
+    def explain(self, before: np.ndarray, after: np.ndarray, *, assume_changed: bool = False) -> Explanation:
         """Describe one pair by the decoder; show where each word attends and what it depends on.
 
         Args:
             before, after: of one pair, (3, H, W).
-            beams, assume_changed: see :meth:`caption`, also for errors.
+            assume_changed: see :meth:`caption`, also for errors.
         """
         with self._inference():
             features = self._encode(before[None], after[None])
-            prediction = self._find(features)
-            (caption,) = self._by_decoder(features, beams, assume_changed)
-            return explain_features(
-                self._model,
-                features,
-                caption,
-                changed_probability=float(prediction.changed_probability[0]),
-                change=prediction.change_probability[0],
-            )
+            (caption,) = self._by_decoder(features, assume_changed=assume_changed)
+            return explain_features(self._model, features, caption, self._find(features))
 
     def _encode(self, before: np.ndarray, after: np.ndarray, *, head: bool = True) -> DifferenceFeatures:
         """Encode pairs; ``head``: with what finding the changed pixels needs."""
@@ -349,42 +331,24 @@ class Captioner:
         return answers
 
     def _with_lone_changes(
-        self, features: DifferenceFeatures, found: ChangePrediction
+        self, features: DifferenceFeatures
     ) -> tuple[ChangePrediction, torch.Tensor, list[dict[str, float]]]:
         """Return the prediction with lone changes, the answers of all heads, and the lone answers."""
         assert self.facts is not None, "the model has no fact heads"
-        pair = features.pair
+        pair, found = features.pair, self._find(features)
         answers = self._answers((pair.maps_before, pair.maps_after), found.change_probability)
         prediction, lone = with_lone_changes(self.facts, self.card, found, answers)
         return prediction, answers, lone
 
     def _by_facts(
-        self, features: DifferenceFeatures, found: ChangePrediction, assume_changed: bool
+        self, features: DifferenceFeatures, assume_changed: bool = False
     ) -> tuple[ChangePrediction, list[Caption]]:
         assert self.facts is not None, "the model has no fact heads"
-        prediction, answers, lone = self._with_lone_changes(features, found)
-        captions = fact_captions(self.facts, self.card, prediction, answers, lone, assume_changed)
-        return prediction, captions
+        found = self._with_lone_changes(features)
+        return found[0], fact_captions(self.facts, self.card, *found, assume_changed)
 
-    def _by_decoder(
-        self,
-        features: DifferenceFeatures,
-        beams: int,
-        assume_changed: bool,
-        *,
-        placeless: bool = False,
-        gated: bool = True,
-    ) -> list[Caption]:
-        return decoder_captions(
-            self._model,
-            self.card,
-            features,
-            self._rules,
-            beams=beams,
-            assume_changed=assume_changed,
-            placeless=placeless,
-            gated=gated,
-        )
+    def _by_decoder(self, features: DifferenceFeatures, **options: Any) -> list[Caption]:
+        return decoder_captions(self._model, self.card, features, self._rules, **options)
 
     @property
     def _flag(self) -> FlagCalibration | None:
@@ -401,8 +365,3 @@ class Captioner:
     def _inference(self) -> Iterator[None]:
         with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             yield
-
-
-def load_captioner(model: str, device: str) -> Captioner:
-    """Load a model by name or folder, for the commands and the workers of an archive."""
-    return Captioner.load(model, device=device)

@@ -167,14 +167,11 @@ def _check_member(path: Path, name: str, expected: str | None) -> None:
 def load_card(model: str | Path) -> ModelCard:
     """Read the card of a model by name or folder, without its weights."""
     folder = open_model_folder(find_model(model))
-    return folder.card if folder.detector is None else card_with_detector(folder.card, folder.detector)
+    if folder.detector is None:
+        return folder.card
+    from rscc.models.torchgeo_detector import card_with_detector
 
-
-def card_with_detector(card: ModelCard, detector: str | Path) -> ModelCard:
-    """Return a model's card as it is when a detector, ``torchgeo:FILE``, finds the changed pixels."""
-    from rscc.models.torchgeo_detector import load_torchgeo
-
-    return load_torchgeo(detector, card).card
+    return card_with_detector(folder.detector, folder.card)
 
 
 def add_detector(model: str | Path, detector: str | Path, path: Path) -> ModelFolder:
@@ -187,10 +184,10 @@ def add_detector(model: str | Path, detector: str | Path, path: Path) -> ModelFo
         OutputExists: the folder exists.
         ModelNotFound, ModelFolderInvalid, DetectorInvalid, ExtraNotInstalled: one of both cannot be opened.
     """
-    from rscc.models.torchgeo_detector import PREFIX
+    from rscc.models.torchgeo_detector import PREFIX, load_torchgeo
 
     source = open_model_folder(find_model(model), check_hashes=True)
-    card_with_detector(source.card, detector)
+    load_torchgeo(detector, source.card)
     weights = Path(str(detector).removeprefix(PREFIX))
     if os.path.lexists(path):
         raise OutputExists(f"{path}: exists already; give a new folder")

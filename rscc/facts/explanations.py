@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.structures import Caption, DifferenceFeatures
+from rscc.structures import Caption, ChangePrediction, DifferenceFeatures
 
 
 @dataclass(frozen=True)
@@ -89,18 +89,16 @@ def explain_features(
     model: ChangeCaptioner,
     features: DifferenceFeatures,
     caption: Caption,
-    *,
-    changed_probability: float,
-    change: np.ndarray,
+    found: ChangePrediction,
 ) -> Explanation:
-    """Return the explanation of one pair; see :class:`Explanation` for the arguments."""
+    """Return the explanation of the only pair of a batch; see :class:`Explanation`."""
     pair = features.pair
     similarity = F.cosine_similarity(pair.maps_before.float(), pair.maps_after.float(), dim=1)
     return Explanation(
         caption=caption,
-        changed_probability=changed_probability,
+        changed_probability=float(found.changed_probability[0]),
         words=explain_words(model, features, caption.text),
-        change=change,
+        change=found.change_probability[0],
         difference=_array(1 - similarity[0]),
         entities=model.entities(features)[0],
         attention={title: _array(maps[0]) for title, maps in model.attention_maps(features).items()},

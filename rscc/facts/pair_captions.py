@@ -101,8 +101,8 @@ def decoder_captions(
     features: DifferenceFeatures,
     rules: SearchRules,
     *,
-    beams: int,
-    assume_changed: bool,
+    beams: int = 3,
+    assume_changed: bool = False,
     placeless: bool = False,
     gated: bool = True,
 ) -> list[Caption]:

@@ -112,6 +112,19 @@ def load_torchgeo(file: str | Path, card: ModelCard) -> TorchGeoDetector:
         ExtraNotInstalled: TorchGeo is not installed.
     """
     path = Path(str(file).removeprefix(PREFIX))
+    whole, given, state = _read(path, card)
+    found = TorchGeoDetector(_network(path, given, state), str(given.get("task", "binary")), whole).eval()
+    _try_once(path, found)
+    return found
+
+
+def card_with_detector(file: Path, card: ModelCard) -> ModelCard:
+    """Return the card of a model in which a detector runs, as :func:`load_torchgeo`, without its network."""
+    return _read(file, card)[0]
+
+
+def _read(path: Path, card: ModelCard) -> tuple[ModelCard, dict[str, Any], dict[str, Tensor]]:
+    """Return the card with the detector, the hyperparameters, and the tensors of the network."""
     settings = read_settings(path)
     content, sha256 = _content(path)
     state, stored = _weights(path, content)
@@ -126,10 +139,7 @@ def load_torchgeo(file: str | Path, card: ModelCard) -> TorchGeoDetector:
     if not isinstance(given.get("in_channels") or 3, int):
         raise DetectorInvalid(f"{path}: its in_channels is no number of bands; correct the hyperparameters")
     detector = replace(_described(path, settings, given, datamodule, card), sha256=sha256)
-    whole = with_detector(card, detector)
-    found = TorchGeoDetector(_network(path, given, state), str(given.get("task", "binary")), whole).eval()
-    _try_once(path, found)
-    return found
+    return with_detector(card, detector), given, state
 
 
 def _try_once(path: Path, detector: TorchGeoDetector) -> None:

@@ -52,9 +52,9 @@ class State:
     @property
     def load_captioner(self) -> Callable[[str, str], Captioner]:
         """The captioner of (model, device); can be sent to other processes."""
-        from rscc.captioner import load_captioner
+        from rscc.captioner import Captioner
 
-        return self.captioner_factory or load_captioner
+        return self.captioner_factory or Captioner.load
 
     @property
     def load_card(self) -> Callable[[str], ModelCard]:

@@ -80,7 +80,7 @@ def batch(
 
     The same command resumes an interrupted run. Finished pairs are not processed again.
     """
-    from rscc.model_folder import card_with_detector, check_whole
+    from rscc.model_folder import check_whole
     from workflows.archive.dispatch import ArchiveOptions
     from workflows.archive.folder import ArchiveFolder
     from workflows.archive.model_choice import model_for
@@ -109,7 +109,9 @@ def batch(
     card = context.obj.load_card(model)
     check_whole(card, model)
     if detector is not None:
-        card = card_with_detector(card, detector)
+        from rscc.models.torchgeo_detector import load_torchgeo
+
+        card = load_torchgeo(detector, card).card
     if scheduler and workers:
         raise OptionInvalid("--workers starts local workers, --scheduler uses a cluster's; give only one")
     source = ModelSource(model, device, context.obj.captioner_factory, detector)

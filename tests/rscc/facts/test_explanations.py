@@ -83,8 +83,8 @@ def test_every_model_says_where_its_words_look(paper) -> None:
 def test_a_captioner_explains_what_it_captions(captioner, assume_changed) -> None:
     captioner.card = replace(captioner.card, changed_threshold=0.999)
     before, after = random_arrays(1, seed=4)
-    found = captioner.explain(before[0], after[0], beams=2, assume_changed=assume_changed)
-    (caption,) = captioner.caption(before, after, beams=2, assume_changed=assume_changed)
+    found = captioner.explain(before[0], after[0], assume_changed=assume_changed)
+    (caption,) = captioner.caption(before, after, assume_changed=assume_changed)
     assert found.caption == caption
     assert found.caption.changed == assume_changed
     assert " ".join(word.text for word in found.words) == caption.text

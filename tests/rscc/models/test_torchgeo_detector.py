@@ -17,6 +17,7 @@ from tiny_models import random_arrays, tiny_model
 from rscc.captioner import Captioner
 from rscc.errors import DetectorInvalid, ExtraNotInstalled, ModelFolderInvalid, OutputExists
 from rscc.model_folder import add_detector, load_card, open_model_folder
+from rscc.models import torchgeo_detector
 from rscc.models.torchgeo_detector import load_torchgeo
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, on import
@@ -219,11 +220,13 @@ def test_without_torchgeo_the_extra_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_model_folder_brings_its_detector(siamese, tmp_path, tiny_registered):
+def test_a_model_folder_brings_its_detector(siamese, tmp_path, tiny_registered, monkeypatch):
     _, path = siamese
     source = saved(tmp_path / "model", tiny_model(seed=2)).path
     made = add_detector(source, f"torchgeo:{path}", tmp_path / "both")
-    assert load_card(made.path).detector.file == "siam.ckpt"
+    with monkeypatch.context() as patched:  # its card alone needs no network
+        patched.setattr(torchgeo_detector, "_network", None)
+        assert load_card(made.path).detector.file == "siam.ckpt"
     pair = random_arrays(1, 64, 64)
     both, alone = Captioner.load(made.path), Captioner.load(source)
     expected = alone.with_detector(f"torchgeo:{path}").search(*pair)
