@@ -38,7 +38,9 @@ class KnownScene:
         name: file name, with its folder where only that has the date; unique in its place and date.
         source: path or address, without signatures.
         date: ISO, as precise as known.
-        key: what the scene is known by, see :mod:`workflows.identity`.
+        key: what the scene was known by when it came, see :mod:`workflows.identity`; names its maps.
+        identity: what it is known by now: another copy of its file has another time.
+        content: hash of all its bytes, without the time; empty for a scene on a server.
     """
 
     name: str
@@ -46,6 +48,12 @@ class KnownScene:
     date: str
     key: str
     gsd: float
+    identity: str = ""
+    content: str = ""
+
+    def is_at(self, identity: str) -> bool:
+        """Return whether the scene is known by an identity."""
+        return identity in (self.key, self.identity)
 
 
 @dataclass
@@ -98,6 +106,18 @@ class Place:
         ]
         self.scenes = sorted([*others, scene], key=lambda one: (PartialDate(one.date), one.name))
 
+    def is_copied(self, content: str, date: str, source: str, identity: str) -> bool:
+        """Return whether a file is a scene that was copied over itself or moved; it gets the new identity."""
+        copied = [
+            (one.content, one.date) == (content, date) and (one.source == source or _is_gone(one.source))
+            for one in self.scenes
+        ]
+        self.scenes = [
+            replace(one, identity=identity) if same else one
+            for one, same in zip(self.scenes, copied, strict=True)
+        ]
+        return any(copied)
+
     def as_dict(self) -> dict[str, Any]:
         """Return what is stored of it, as plain values."""
         ground = geometry_member(rounded(self.ground))
@@ -120,14 +140,17 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
     Yields:
         A warning for each scene that is left out; it is tried again by the next run.
     """
-    identities = SceneIdentities({}, False)
+    identities, contents = SceneIdentities({}, False), SceneIdentities({}, True)
     ordered = sorted(found, key=lambda scene: (PartialDate(scene.date), scene.name, scene.location))
     for scene in ordered:
         source, key = unsigned(scene.location), identities.of(scene.location)
-        known = [place for place in places if any(one.key == key for one in place.scenes)]
+        content = ""
+        known = [place for place in places if any(one.is_at(key) for one in place.scenes)]
+        if not known and (content := contents.on_disk(scene.location) or ""):
+            known = [place for place in places if place.is_copied(content, scene.date, source, key)]
         for place in known:
             place.addresses[source] = scene.location
-            place.scenes = [_moved(one, source) if one.key == key else one for one in place.scenes]
+            place.scenes = [_moved(one, source) if one.is_at(key) else one for one in place.scenes]
         if known:
             continue
         try:
@@ -135,7 +158,7 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
         except TilingError as error:
             yield f"{error} (left out)"
             continue
-        new = KnownScene(_name_of(scene), source, scene.date, key, round(info.gsd, 4))
+        new = KnownScene(_name_of(scene), source, scene.date, key, round(info.gsd, 4), key, content)
         for place in _places_of(places, scene, info, options) or [_new_place(places, scene)]:
             twin = next((one for one in place.scenes if _is_twin(one, new)), None)
             if twin is not None:
@@ -149,7 +172,11 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
 
 def _moved(one: KnownScene, source: str) -> KnownScene:
     """Return a scene with its new path, where nothing is at the old one any more."""
-    return one if is_address(one.source) or os.path.exists(one.source) else replace(one, source=source)
+    return replace(one, source=source) if _is_gone(one.source) else one
+
+
+def _is_gone(source: str) -> bool:
+    return not is_address(source) and not os.path.exists(source)
 
 
 def _is_twin(one: KnownScene, new: KnownScene) -> bool:
@@ -158,7 +185,7 @@ def _is_twin(one: KnownScene, new: KnownScene) -> bool:
         return False
     if is_address(one.source):
         return one.name == new.name
-    if not os.path.exists(one.source):
+    if _is_gone(one.source):
         return False
     with suppress(OSError):
         return one.name == new.name or filecmp.cmp(one.source, new.source, shallow=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -122,6 +123,26 @@ def test_a_moved_scene_is_known_and_a_missing_one_leaves_the_place_as_it_was(tmp
     done = update(tmp_path / "out", late)
     assert "2018-03.tif" in next(iter(done.update.failed.values()))
     assert rows(tmp_path / "out") == before
+
+
+def test_scenes_that_were_copied_over_themselves_or_moved_without_their_times_are_known(tmp_path):
+    paths = write_series(tmp_path / "town")
+    update(tmp_path / "out", tmp_path / "town")
+    before = rows(tmp_path / "out")
+
+    def unused(*_):
+        raise AssertionError("there is nothing to find")
+
+    for path in paths:
+        os.utime(path, ns=(1, 1))
+    shutil.copytree(tmp_path / "town", tmp_path / "moved" / "town", copy_function=shutil.copyfile)
+    for folder in ("town", "moved"):
+        again = update(tmp_path / "out", tmp_path / folder, finder=unused).update
+        assert (again.new_scenes, again.news, again.scenes) == (0, {}, len(paths))
+        shutil.rmtree(tmp_path / "town", ignore_errors=True)
+    assert rows(tmp_path / "out") == before
+    write_painted(tmp_path / "moved" / "town" / paths[-1].name, [FLICKER])
+    assert update(tmp_path / "out", tmp_path / "moved").update.new_scenes == 1
 
 
 def test_a_copy_of_a_scene_does_not_confirm_it(tmp_path):
