@@ -3,8 +3,7 @@
     python benchmarks/compare_models.py --data LEVIR-CC --output runs/compare
 
 All variants share trunk, decoder, data, schedule and the choice of the checkpoint on the validation split.
-The test split is read once per finished run. Finished runs in the output folder are not repeated, nor those
-in the ``runs.jsonl`` of an ``--earlier`` call on the same data.
+The test split is read once per finished run. Finished runs in the output folder are not repeated.
 """
 
 from __future__ import annotations
@@ -111,28 +110,15 @@ def run_line(name: str, seed: int, output: Path) -> dict[str, Any]:
     log = [json.loads(line) for line in (path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     best = max((epoch for epoch in log if epoch["best"]), key=lambda epoch: epoch["epoch"])
     scores = json.loads((path / "scores.json").read_text(encoding="utf-8"))
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     return {
         "variant": name,
         "seed": seed,
-        "bf16": config["train"]["bf16"],
-        "best_epoch": best["epoch"],
         "validation": best["validation"],
-        "first_loss": log[0]["loss"],
-        "last_loss": log[-1]["loss"],
         "beams": scores["all"]["beams"],
         "test": {
             subset: {key: row[key] for key in (*METRICS, "flag_accuracy")} for subset, row in scores.items()
         },
     }
-
-
-def earlier_lines(path: Path | None, beams: int) -> dict[Run, dict[str, Any]]:
-    """Return the lines of an earlier ``runs.jsonl`` with as many beams, by variant and seed."""
-    if path is None:
-        return {}
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return {(line["variant"], line["seed"]): line for line in lines if line["beams"] == beams}
 
 
 def summary(lines: Sequence[dict[str, Any]], titles: dict[str, str]) -> str:
@@ -166,7 +152,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the runs and of the table")
     parser.add_argument("--variants", type=Path, default=HERE / "compare_models.toml")
     parser.add_argument("--trunk", default="rscc-base", help="model whose frozen trunk all variants share")
-    parser.add_argument("--earlier", type=Path, help="runs.jsonl of a call on the same data")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--beams", type=int, default=3)
@@ -178,17 +163,15 @@ def main() -> None:
         return
     titles, _ = read_variants(arguments.variants)
     names = [name for name in titles if not arguments.only or name in arguments.only]
-    earlier = earlier_lines(arguments.earlier, arguments.beams)
     runs = [(name, seed) for name in names for seed in range(1, arguments.seeds + 1)]
-    new = [run for run in runs if run not in earlier]
-    jobs = [r for r in new if not (run_folder(arguments.output, *r) / "model" / "model.json").is_file()]
+    jobs = [r for r in runs if not (run_folder(arguments.output, *r) / "model" / "model.json").is_file()]
     arguments.output.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         codes = list(pool.map(lambda job: start(job, arguments), sorted(jobs, key=lambda job: job[1])))
     if any(codes):
         sys.exit("a run failed; its log says why")
-    score_runs([r for r in new if not scored(run_folder(arguments.output, *r), arguments.beams)], arguments)
-    lines = [earlier.get(run) or run_line(*run, arguments.output) for run in runs]
+    score_runs([r for r in runs if not scored(run_folder(arguments.output, *r), arguments.beams)], arguments)
+    lines = [run_line(*run, arguments.output) for run in runs]
     text = summary(lines, titles)
     (arguments.output / "table.md").write_text(text + "\n", encoding="utf-8")
     (arguments.output / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

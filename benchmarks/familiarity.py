@@ -185,7 +185,6 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--model", default="rscc-base")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--words", action="store_true", help="print every sentence, to be read by eye")
     args = parser.parse_args()
     captioner = Captioner.load(args.model)
     print(
@@ -199,8 +198,6 @@ def main() -> None:
             report, transform = captioned(pair, args.work / name / pair.name, captioner)
             measures.append(report.run["familiarity"])
             found += judged(report, pair, transform)
-            for change in report.changes if args.words else ():
-                print(f"{pair.name} {change.id} {change.score:.2f} {change.familiarity:.2f} {change.caption}")
         known = np.array([one for one in measures if one is not None])
         scores, right = (
             (np.array(values, float) for values in zip(*found, strict=True)) if found else ([], [])

@@ -1,19 +1,15 @@
 """Measure the gain of fine-tuning on unseen places with 40, 100 and 400 pairs and three seeds.
 
     python benchmarks/finetuning_gain.py --data DATA/levir_cc --output runs/gain
-    python benchmarks/finetuning_gain.py --data DATA/levir_cc --output runs/kinds --kinds
-    python benchmarks/finetuning_gain.py --data DATA/levir_cc --model rscc-base --device cuda --jobs 9
 
 The places (tiles) of the training and validation pairs are split once: test places, places to tune on, and
-the others, from which the start (trunk and change head of ``--model``) learns captions and facts. Pairs are
+the others, from which the start (trunk and change head of rscc-small) learns captions and facts. Test and
+tuning places differ from all others: they are the smallest sufficient one of four clusters of places, by the
+mean features of rscc-small's trunk. A random split would have places that the start knows. Pairs are
 drawn place by place and given to ``rscc train --from START`` as a user's folder: no validation split,
 default options. The result is compared with the start on the test pairs with the most reliable captions;
 the interval is that of the gain over the pairs. Trunk and change head saw the masks of most places, the
 start no captions of these. Finished trainings are not repeated.
-
-A random split has places of one region and kind, which the start knows. With ``--kinds`` the test and tuning
-places differ from all others: they are the smallest sufficient one of four clusters of places, by the mean
-features of rscc-small's trunk.
 """
 
 from __future__ import annotations
@@ -43,14 +39,10 @@ ANNOTATIONS = "LevirCCcaptions.json"
 SUREST = "pattern"
 """Value of ``trust`` of the pairs with the most reliable captions."""
 SIZES, SEEDS = (40, 100, 400), (1, 2, 3)
-STARTS = {
-    "rscc-small": ("--config", "rscc_small"),
-    "rscc-base": ("--config", "rscc_base_backwards", "--epochs", 12),
-}
-"""Training of the start by trunk; that of rscc-base aligns no words, which would need a text encoder."""
+MODEL, CONFIG = "rscc-small", "rscc_small"
 KINDS = 4
-FOR_TEST, FOR_TUNING = 150, 480
-"""Least number of pairs of the test places, and of the places to tune on."""
+FOR_TEST = 150
+"""Least number of pairs of the test places."""
 Entries = Sequence[dict[str, Any]]
 Scores = dict[str, tuple[float, list[float]]]
 
@@ -60,16 +52,10 @@ def place_of(entry: dict[str, Any]) -> str:
     return str((entry.get("levir_cd") or {}).get("image") or entry["filename"])
 
 
-def dealt(entries: Entries) -> tuple[set[str], set[str]]:
-    """Return the test places, each with reliable captions, and the places to tune on."""
-    test, others = held_out(entries)
-    return test, drawn(entries, others, FOR_TUNING)
-
-
-def dealt_by_kind(entries: Entries, data: Path, device: str) -> tuple[set[str], set[str]]:
-    """Return the same for places of one kind that the start does not know."""
+def dealt(entries: Entries, data: Path, device: str) -> tuple[set[str], set[str]]:
+    """Return the test places, each with reliable captions, and the places to tune on, all of one kind."""
     records = {record.id: record for split in ("train", "val") for record in LevirCC(data, split).records}
-    backbone = load_model(open_model_folder(find_model("rscc-small"))).backbone.eval().to(device)
+    backbone = load_model(open_model_folder(find_model(MODEL))).backbone.eval().to(device)
     seen = pooled_features(backbone, [records[entry["filename"]] for entry in entries], size=256, bf16=False)
     place_of_each = np.array([place_of(entry) for entry in entries])
     places, number = np.unique(place_of_each, return_inverse=True)
@@ -78,25 +64,14 @@ def dealt_by_kind(entries: Entries, data: Path, device: str) -> tuple[set[str], 
     enough = FOR_TEST + max(SIZES)
     count, kind = min((n, kind) for kind, n in enumerate(np.bincount(kind_of_each)) if n >= enough)
     print(f"{count} of {len(entries)} pairs are of this kind", file=sys.stderr)
-    test, others = held_out([entry for entry, one in zip(entries, kind_of_each, strict=True) if one == kind])
-    return test, set(others)
-
-
-def held_out(entries: Entries) -> tuple[set[str], list[str]]:
-    """Return the test places, and all others in random order."""
-    places = sorted({place_of(entry) for entry in entries})
-    surest = {place_of(entry) for entry in entries if entry.get("trust") == SUREST}
-    order = [places[i] for i in np.random.default_rng(0).permutation(len(places))]
-    test = drawn(entries, [place for place in order if place in surest], FOR_TEST)
-    return test, [place for place in order if place not in test]
-
-
-def drawn(entries: Entries, order: Sequence[str], pairs: int) -> set[str]:
-    """Return the first places of an order that have ``pairs`` pairs together."""
-    chosen: set[str] = set()
-    while sum(place_of(entry) in chosen for entry in entries) < pairs:
-        chosen.add(order[len(chosen)])
-    return chosen
+    of_kind = [entry for entry, one in zip(entries, kind_of_each, strict=True) if one == kind]
+    tuning = sorted({place_of(entry) for entry in of_kind})
+    surest = {place_of(entry) for entry in of_kind if entry.get("trust") == SUREST}
+    order = [place for place in np.random.default_rng(0).permutation(tuning).tolist() if place in surest]
+    test: set[str] = set()
+    while sum(place_of(entry) in test for entry in of_kind) < FOR_TEST:
+        test.add(order[len(test)])
+    return test, set(tuning) - test
 
 
 def write_folder(data: Path, folder: Path, entries: Entries, validation: Collection[str] = ()) -> None:
@@ -107,10 +82,10 @@ def write_folder(data: Path, folder: Path, entries: Entries, validation: Collect
     (folder / ANNOTATIONS).write_text(json.dumps({"images": images}), encoding="utf-8")
 
 
-def without_facts(model: str, path: Path) -> Path:
+def without_facts(path: Path) -> Path:
     """Write a model without fact heads: those of a shipped one have seen the captions of all places."""
     if not path.exists():
-        folder = open_model_folder(find_model(model))
+        folder = open_model_folder(find_model(MODEL))
         save_model_folder(
             path,
             load_model(folder),
@@ -164,23 +139,20 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="folder in LEVIR-CC's layout")
     parser.add_argument("--output", type=Path, default=Path("runs/gain"))
-    parser.add_argument("--kinds", action="store_true", help="hold out places of another kind, see above")
-    parser.add_argument("--model", choices=tuple(STARTS), default="rscc-small", help="trunk of the start")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     arguments = parser.parse_args()
     data, output, device = arguments.data, arguments.output, arguments.device
     content = json.loads((data / ANNOTATIONS).read_text(encoding="utf-8"))["images"]
     entries = [entry for entry in content if entry["split"] != "test"]
-    test, tuning = dealt_by_kind(entries, data, device) if arguments.kinds else dealt(entries)
+    test, tuning = dealt(entries, data, device)
     others = [entry for entry in entries if place_of(entry) not in test | tuning]
     surest = [entry for entry in entries if place_of(entry) in test and entry.get("trust") == SUREST]
     if not output.exists():
         own = sorted({place_of(entry) for entry in others})
         write_folder(data, output / "start-data", others, own[:: max(1, len(own) // 8)])
         write_folder(data, output / "test-data", surest)
-    trunk = without_facts(arguments.model, output / "trunk")
-    shared = ("--trunk", trunk, "--name", "start", *STARTS[arguments.model])
+    shared = ("--trunk", without_facts(output / "trunk"), "--name", "start", "--config", CONFIG)
     start = train(output / "start", device, "--data", output / "start-data", *shared)
     records = LevirCC(output / "test-data", "train").records
     before, one_at_a_time = scored(start, records, device), Lock()

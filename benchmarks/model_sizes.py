@@ -1,31 +1,25 @@
-"""Print size and speed of every model: parameters, operations and time per pair, as Markdown.
+"""Print parameters and operations per pair of every model in the size of its paper, as Markdown.
 
-    python benchmarks/model_sizes.py [--threads 2] [--no-times]
+    python benchmarks/model_sizes.py
 
-Two sizes: that of the papers (the shipped LEVIR-CC configs: ResNet-101, width 512, 14 x 14 positions; DAVIR
-in its compact size), and that of ``compare_models.toml``. Weights are random and images generated, which
-hardly matters. One pair is encoded and exactly 20 words are decoded greedily; the change head is not run.
+That is the size of the shipped LEVIR-CC configs: ResNet-101, width 512, 14 x 14 positions; DAVIR is in its
+compact size. Weights are random and images generated. One pair is encoded and exactly 20 words are decoded
+greedily; the change head is not run.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import platform
-import statistics
-import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from compare_models import HERE, read_variants
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from rscc.config import ModelConfig
-from rscc.configs import CONFIG_FOLDER, config_from_dict, load_config
+from rscc.configs import CONFIG_FOLDER, load_config
 from rscc.evaluation.markdown import table
 from rscc.models.backbones import build_backbone
 from rscc.models.papers import MODELS
@@ -34,6 +28,7 @@ from rscc.text.vocabulary import SPECIAL, Vocabulary
 
 VOCABULARY, ENTITIES, TEXT_WIDTH, WORDS = 500, 100, 384, 20
 PARTS = ("trunk", "encoder", "decoder", "heads", "auxiliary")
+SIDE = 224
 
 
 def paper_configs() -> dict[str, ModelConfig]:
@@ -45,12 +40,6 @@ def paper_configs() -> dict[str, ModelConfig]:
         else dataclasses.replace(shared, paper=paper)
         for paper in MODELS
     }
-
-
-def comparison_configs() -> dict[str, ModelConfig]:
-    """Return the configs of the comparison by model."""
-    _, variants = read_variants(HERE / "compare_models.toml")
-    return {paper: config_from_dict(variants[paper], paper).model for paper in MODELS if paper in variants}
 
 
 def build(config: ModelConfig, encoder: Any = None) -> ChangeCaptioner:
@@ -77,13 +66,12 @@ def build(config: ModelConfig, encoder: Any = None) -> ChangeCaptioner:
     return model
 
 
-def generated_pair(batch: int, side: int) -> tuple[Tensor, Tensor]:
-    """Return two dates (B, 3, side, side) uint8 of smooth colours, the second with a bright rectangle."""
-    generator = torch.Generator().manual_seed(1)
-    coarse = torch.rand(batch, 3, 8, 8, generator=generator) * 120 + 40
-    before = nn.functional.interpolate(coarse, size=(side, side), mode="bilinear").to(torch.uint8)
+def generated_pair() -> tuple[Tensor, Tensor]:
+    """Return two dates (1, 3, SIDE, SIDE) uint8 of smooth colours, the second with a bright rectangle."""
+    coarse = torch.rand(1, 3, 8, 8, generator=torch.Generator().manual_seed(1)) * 120 + 40
+    before = nn.functional.interpolate(coarse, size=(SIDE, SIDE), mode="bilinear").to(torch.uint8)
     after = before.clone()
-    after[..., side // 4 : side // 2, side // 4 : side // 2] = 230
+    after[..., SIDE // 4 : SIDE // 2, SIDE // 4 : SIDE // 2] = 230
     return before, after
 
 
@@ -98,12 +86,12 @@ def caption(model: ChangeCaptioner, before: Tensor, after: Tensor) -> Tensor:
     return logits
 
 
-def count_parts(model: ChangeCaptioner, side: int) -> dict[str, int]:
+def count_parts(model: ChangeCaptioner) -> dict[str, int]:
     """Count the parameters by part; no caption depends on auxiliary ones.
 
     Heads are the shared ones: change per pixel and P(anything changed).
     """
-    features = model.encode(*generated_pair(1, side), head=False)
+    features = model.encode(*generated_pair(), head=False)
     model.decode(features, torch.tensor([[1, 5, 6]])).logits.square().sum().backward()
     counts = dict.fromkeys(PARTS, 0)
     owners = {"backbone": "trunk", "decoder": "decoder", "change_head": "heads", "changed_head": "heads"}
@@ -114,71 +102,25 @@ def count_parts(model: ChangeCaptioner, side: int) -> dict[str, int]:
     return counts
 
 
-def operations(model: ChangeCaptioner, side: int) -> int:
+def operations(model: ChangeCaptioner) -> int:
     """Count floating-point operations of one pair, a multiplication and an addition being two."""
     model.requires_grad_(False)  # the counter fails on parameters with gradients
     # It does not know the fused kernels of the CPU: run attention as matrix products.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        caption(model, *generated_pair(1, side))
+        caption(model, *generated_pair())
     return counter.get_total_flops()
 
 
-def seconds_per_pair(model: ChangeCaptioner, side: int, batch: int, *, repeats: int, bf16: bool) -> float:
-    """Return the median time of ``repeats`` batches after a warm-up, divided by the batch size."""
-    images = generated_pair(batch, side)
-    times = []
-    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-        for _ in range(1 + repeats):
-            start = time.perf_counter()
-            caption(model, *images)
-            times.append(time.perf_counter() - start)
-    return statistics.median(times[1:]) / batch
-
-
-def measured(configs: dict[str, ModelConfig], side: int, arguments: argparse.Namespace) -> str:
-    """Return the table of one size."""
-    batches = [] if arguments.no_times else arguments.batches
-    head = ["model", *(f"{part} (M)" for part in PARTS), "all (M)", "GFLOP"]
-    head += [f"ms per pair, batch {batch}" for batch in batches]
+def main() -> None:
+    """Print the table."""
     rows = []
-    for paper, config in configs.items():
+    for paper, config in paper_configs().items():
         torch.manual_seed(1)
         model = build(config)
-        counts = count_parts(model, side)
+        counts = count_parts(model)
         cells = [f"{count / 1e6:.2f}" for count in (*counts.values(), sum(counts.values()))]
-        cells.append(f"{operations(model, side) / 1e9:.1f}")
-        for batch in batches:
-            seconds = seconds_per_pair(model, side, batch, repeats=arguments.repeats, bf16=arguments.bf16)
-            cells.append(f"{1000 * seconds:.0f}")
-        rows.append([paper, *cells])
-    return table(head, rows)
-
-
-def processor() -> str:
-    """Return the name of the processor."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def main() -> None:
-    """Print both tables and what they were made on."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--repeats", type=int, default=5, help="timed batches; their median counts")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 16])
-    parser.add_argument("--bf16", action="store_true", help="bfloat16, as rscc takes where it is fast")
-    parser.add_argument("--no-times", action="store_true", help="count only")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    precision = "bfloat16" if arguments.bf16 else "float32"
-    print(f"{processor()}, {arguments.threads} threads, torch {torch.__version__}, {precision}")
-    for title, configs, side in (
-        ("Size of the papers: 224 px", paper_configs(), 224),
-        ("Size of the comparison: 256 px", comparison_configs(), 256),
-    ):
-        print(f"\n{title}\n\n{measured(configs, side, arguments)}", flush=True)
+        rows.append([paper, *cells, f"{operations(model) / 1e9:.1f}"])
+    print(table(["model", *(f"{part} (M)" for part in PARTS), "all (M)", "GFLOP"], rows))
 
 
 if __name__ == "__main__":

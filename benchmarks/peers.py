@@ -1,13 +1,12 @@
 """Compare the speed of ``rscc caption`` with alternatives on the same pair, in turns; prints Markdown.
 
-    python benchmarks/peers.py BEFORE AFTER [--rounds 5] [--also="--fast"] [--json FILE]
+    python benchmarks/peers.py BEFORE AFTER [--rounds 5] [--also="--fast"]
 
 * plain loop: windows of 256 pixels without overlap by rasterio, one at a time, float32, rscc-base, each
   window captioned greedily without a cache.
 * research style: the same windows as PNG files (written before), one pair at a time, float32, SCORER+CBR in
   the size of its paper on ResNet-101, three beams. Weights are random, and every sentence has ``--words``
   words.
-* torchgeo, if installed: its FC-Siam-Diff on a ResNet-18 over its dataset, sampler and loader; masks only.
 * rscc: the command with a loaded model in this process, and as a new process from the shell.
 
 The first two caption every window, the last every change. All but the shell's run in this process, so all
@@ -17,10 +16,18 @@ profit from rscc keeping freed memory. ``--also`` adds two more ways of rscc wit
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
-import importlib.util
+import io
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,10 +35,10 @@ from typing import Any
 import numpy as np
 import rasterio
 import torch
-from model_sizes import build, processor
+from command_cost import Pair, caption_words
+from model_sizes import build
 from PIL import Image
 from rasterio.windows import Window
-from timing import Pair, from_shell, in_process, in_turns, medians, write_json
 
 from rscc.captioner import load_captioner
 from rscc.configs import load_config
@@ -39,6 +46,7 @@ from rscc.evaluation.markdown import table
 from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.models.shared.captioner import ChangeCaptioner
 
+HERE = Path(__file__).resolve().parent
 TILE = 256
 PLAIN, RESEARCH = "plain loop", "research style"
 
@@ -104,31 +112,65 @@ def research_style(
     return captions
 
 
-def geospatial(pair: Pair) -> Callable[[], int] | None:
-    """Return a pass of torchgeo's FC-Siam-Diff over a pair, None without torchgeo."""
-    if importlib.util.find_spec("torchgeo") is None:
-        return None
-    from torch.utils.data import DataLoader
-    from torchgeo.datasets import RasterDataset, stack_samples
-    from torchgeo.models import FCSiamDiff
-    from torchgeo.samplers import GridGeoSampler
+def in_turns(ways: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Call all ways in turns, once more than ``rounds``; return the seconds of all but the first, by name."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(-1, rounds):
+        for name, way in ways.items():
+            begin = time.perf_counter()
+            way()
+            took = time.perf_counter() - begin
+            print(f"round {number + 1} of {rounds}: {name}: {took:.2f} s", file=sys.stderr, flush=True)
+            if number >= 0:
+                seconds[name].append(took)
+    return seconds
 
-    model = FCSiamDiff("resnet18", encoder_weights=None, in_channels=3, classes=2).eval()
 
-    def run() -> int:
-        both = [RasterDataset(str(path)) for path in (pair.before, pair.after)]
-        loaders = [
-            DataLoader(one, 1, sampler=GridGeoSampler(one, TILE, TILE), collate_fn=stack_samples)
-            for one in both
-        ]
-        changed = 0
-        with torch.inference_mode():
-            for first, second in zip(*loaders, strict=True):
-                images = torch.stack([first["image"], second["image"]], dim=1) / 255  # (B, 2, 3, H, W)
-                changed += int(model(images).argmax(1).sum())
-        return changed
+def from_shell(pair: Pair, output: Path, options: Sequence[str] = ()) -> dict[str, Any]:
+    """Run ``python -m rscc caption`` in a new process; return its JSON.
 
-    return run
+    Raises:
+        RuntimeError: it failed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "rscc", *caption_words(pair, output, options)],
+        cwd=HERE.parent,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"rscc ended with {done.returncode}: {done.stderr.strip()[-500:]}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def in_process(
+    pair: Pair, output: Path, factory: Callable[[str, str], Any], options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Run ``rscc caption`` in this process; return its JSON.
+
+    Args:
+        pair: the scenes.
+        output: path of the report.
+        factory: returns the captioner for (model, device).
+        options: further arguments of the command.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    from workflows.cli.app import main
+
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            main(caption_words(pair, output, options), captioner_factory=factory)
+    except SystemExit as end:
+        if end.code:
+            raise RuntimeError(f"rscc caption ended with {end.code}") from end
+    result: dict[str, Any] = json.loads(printed.getvalue())
+    return result
 
 
 def ways_of(
@@ -144,11 +186,6 @@ def ways_of(
         PLAIN: lambda: plain_loop(pair, plain),
         RESEARCH: lambda: research_style(files, paper, config.data.size, words),
     }
-    package = geospatial(pair)
-    if package is None:
-        print("torchgeo is not installed: its change detection is left out\n")
-    else:
-        ways["torchgeo FC-Siam-Diff"] = package
     loaded = cache(load_captioner)
     for more in ("", *also):
         options = ["--model", model, *more.split()]
@@ -167,12 +204,19 @@ def peers_table(pair: Pair, seconds: dict[str, float]) -> str:
             name,
             f"{one:.2f}",
             f"{pair.pixels / 1e6 / one:.3f}",
-            f"{pair.km2_per_minute(one):.2f}",
             *(f"{seconds[other] / one:.2f}" for other in (PLAIN, RESEARCH)),
         ]
         for name, one in seconds.items()
     ]
-    return table(["way", "s", "Mpx/s", "km2/min", f"times {PLAIN}", f"times {RESEARCH}"], rows)
+    return table(["way", "s", "Mpx/s", f"times {PLAIN}", f"times {RESEARCH}"], rows)
+
+
+def processor() -> str:
+    """Return the name of the processor."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -186,18 +230,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", default="rscc-base", help="of the plain loop and rscc")
     parser.add_argument("--words", type=int, default=10, help="of the sentences of the research style")
     parser.add_argument("--also", action="append", default=[], help='further words, as --also="--fast"')
-    parser.add_argument("--json", type=Path, help="also write what was measured")
     asked = parser.parse_args(arguments)
     pair = Pair.of(asked.before, asked.after)
     with tempfile.TemporaryDirectory() as folder:
         ways = ways_of(pair, Path(folder), model=asked.model, words=asked.words, also=asked.also)
         rounds = in_turns(ways, asked.rounds)
-    seconds = medians(rounds)
+    seconds = {name: statistics.median(times) for name, times in rounds.items()}
     count = len(windows(pair))
     print(f"{processor()}, {torch.get_num_threads()} threads, {pair.pixels / 1e6:.2f} Mpx, {count} windows\n")
     print(peers_table(pair, seconds))
-    measured = {"pixels": pair.pixels, "km2": pair.km2, "windows": count, "rounds": rounds}
-    write_json(asked.json, {**measured, "seconds": seconds})
 
 
 if __name__ == "__main__":

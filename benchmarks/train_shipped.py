@@ -1,13 +1,11 @@
 """Train the shipped models from data to weights: every stage of ``shipped.toml``, in order.
 
     python benchmarks/train_shipped.py --data DATA --weights WEIGHTS --output runs/shipped
-    python benchmarks/train_shipped.py --check runs/second/rscc-base runs/second/rscc-small
 
 Nothing is trained if an image of the test split is in the training data. A stage is one ``rscc`` command
 with its seed. A finished stage is not repeated while its command, config and inputs are the same; a killed
 training resumes. Finished models are in ``OUTPUT/<model>``, runs in ``OUTPUT/runs``; commands, seeds,
-seconds, validation scores and SHA-256 of inputs and results in ``OUTPUT/record.json``. ``--check`` compares
-a second run with the shipped cards.
+seconds, validation scores and SHA-256 of inputs and results in ``OUTPUT/record.json``.
 """
 
 from __future__ import annotations
@@ -16,73 +14,235 @@ import argparse
 import hashlib
 import json
 import os
-import platform
 import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from shipped_recipe import (
-    Places,
-    Recipe,
-    Stage,
-    command_line,
-    fingerprint,
-    inputs_of,
-    read_recipe,
-    result_hash,
-)
-
 from rscc import __version__
+from rscc.configs import CONFIG_FOLDER
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.leaks import find_leaks, image_files
 from rscc.errors import ModelFolderInvalid
 from rscc.evaluation.evaluation_report import leaks_note
-from rscc.evaluation.markdown import table
 from rscc.files import atomic_write
-from rscc.folders import SHIPPED
-from rscc.model_folder import open_model_folder
+from rscc.model_folder import open_model_folder, sha256_of
 
 HERE = Path(__file__).resolve().parent
-Run = Callable[[Sequence[str], Path], int]
+SHARED = "shared"
 
 
-def run_command(words: Sequence[str], log: Path) -> int:
-    """Run ``rscc`` with this interpreter, its output in a file; return the exit code."""
-    with log.open("a", encoding="utf-8") as file:
-        command = [sys.executable, "-m", *words]
-        return subprocess.run(command, stdout=file, stderr=file, check=False).returncode
+@dataclass(frozen=True)
+class Stage:
+    """One table of ``shipped.toml``.
 
-
-def run_stage(
-    recipe: Recipe,
-    stage: Stage,
-    places: Places,
-    *,
-    device: str = "cpu",
-    again: bool = False,
-    run: Run = run_command,
-) -> None:
-    """Run one stage, unless it is finished with the same inputs.
-
-    Args:
-        recipe: the whole recipe.
-        stage: one of its stages, whose sources are finished.
-        places: paths of data, weights and runs.
-        device: where to train.
-        again: repeat it even if it is finished.
-        run: runs a command with its output in a file; returns the exit code.
+    Attributes:
+        model: name of the shipped model, or ``shared``.
+        name: of the stage.
+        command: of ``rscc``: ``train``, or one that writes a folder in LEVIR-CC's layout.
+        config: shipped config; None where the command takes none.
+        seed: of the stage.
+        options: further options by name; paths start with ``data:``, ``weights:``, ``beside:`` (the
+            recipe) or ``stage:``.
     """
+
+    model: str
+    name: str
+    command: str = "train"
+    config: str | None = None
+    seed: int = 1
+    options: Mapping[str, str | list[str]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Model and name."""
+        return f"{self.model}/{self.name}"
+
+    def values(self) -> list[tuple[str, str]]:
+        """Return every option with each of its values."""
+        return [
+            (name, one)
+            for name, value in self.options.items()
+            for one in (value if isinstance(value, list) else [value])
+        ]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The whole of ``shipped.toml``.
+
+    Attributes:
+        stages: all, shared ones first, in the order in which they run.
+        weights: tables of files of pretrained weights by name.
+        leaks: ``test``, a data set whose test split must not lie in the images of ``training``.
+    """
+
+    stages: tuple[Stage, ...]
+    weights: dict[str, dict[str, str]]
+    leaks: dict[str, str | list[str]]
+
+    def models(self) -> list[str]:
+        """Return the names of the models."""
+        return list(dict.fromkeys(stage.model for stage in self.stages if stage.model != SHARED))
+
+    def last(self, model: str) -> Stage:
+        """Return the model's last stage, whose result is shipped."""
+        return [stage for stage in self.stages if stage.model == model][-1]
+
+    def stages_of(self, models: Sequence[str]) -> list[Stage]:
+        """Return the stages of these models and the shared ones that they read."""
+        for model in models:
+            if model not in self.models():
+                sys.exit(f"no model {model}; the recipe knows {', '.join(self.models())}")
+        own = [stage for stage in self.stages if stage.model in models]
+        read = {value.removeprefix("stage:") for stage in own for _, value in stage.values()}
+        shared = [stage for stage in self.stages if stage.model == SHARED and stage.name in read]
+        return [*shared, *own]
+
+    def source(self, stage: Stage, name: str) -> Stage:
+        """Return the stage that ``stage:NAME`` means for ``stage``."""
+        for model in (stage.model, SHARED):
+            for one in self.stages[: self.stages.index(stage)]:
+                if (one.model, one.name) == (model, name):
+                    return one
+        sys.exit(f"{stage.label}: no earlier stage is called {name!r}")
+
+
+def read_recipe(seed: int | None = None) -> Recipe:
+    """Read ``shipped.toml``; ``seed`` replaces that of every stage."""
+    content = tomllib.loads((HERE / "shipped.toml").read_text(encoding="utf-8"))
+    tables = {SHARED: content["shared"], **content["models"]}
+    stages = [
+        Stage(model, name, **(own if seed is None else {**own, "seed": seed}))
+        for model, named in tables.items()
+        for name, own in named.items()
+    ]
+    return Recipe(tuple(stages), content["weights"], content["leaks"])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Paths of the data, the weights, and the folder of all runs."""
+
+    data: Path
+    weights: Path | None
+    output: Path
+
+    def run(self, stage: Stage) -> Path:
+        """Return the stage's run folder."""
+        return self.output / "runs" / stage.model / stage.name
+
+    def result(self, stage: Stage) -> Path:
+        """Return the result for later stages: a model folder, or the folder of a synthesis."""
+        return self.run(stage) / "model" if stage.command == "train" else self.run(stage)
+
+    def state_file(self, stage: Stage) -> Path:
+        """Return the file with the state of the stage."""
+        return self.run(stage).with_name(f"{stage.name}.json")
+
+    def find_weights(self, entry: Mapping[str, str]) -> Path:
+        """Return a file of pretrained weights, from the folder of weights or from an installed package."""
+        folders = [] if self.weights is None else [self.weights]
+        spec = find_spec(entry["package"]) if "package" in entry else None
+        folders += [Path(one) for one in (spec and spec.submodule_search_locations) or ()]
+        found = [path for folder in folders for path in sorted(folder.rglob(entry["file"]))]
+        if not found:
+            sys.exit(f"{entry['file']} is not in the folder of --weights: {entry['origin']}")
+        if sha256_of(found[0]) != entry["sha256"]:
+            sys.exit(f"{found[0]}: not the file that the recipe names (SHA-256 differs): {entry['origin']}")
+        return found[0]
+
+    def resolve(self, recipe: Recipe, stage: Stage, value: str) -> Path | str:
+        """Return the path of an option's value, or the value itself if it is no path."""
+        kind, _, name = value.partition(":")
+        if kind == "data":
+            return self.data / name
+        if kind == "weights":
+            return self.find_weights(recipe.weights[name])
+        if kind == "beside":
+            return HERE / name
+        if kind == "stage":
+            return self.result(recipe.source(stage, name))
+        return value
+
+
+def fingerprint(path: Path, *, pictures: bool = False) -> str:
+    """Return a SHA-256: of a file, or of a folder's names, sizes, and the content of its tables.
+
+    Hashing all images of a dataset before each stage would take minutes; names and sizes are enough. With
+    ``pictures`` the content of every file counts.
+    """
+    if path.is_file():
+        return sha256_of(path)
+    if not path.is_dir():
+        sys.exit(f"{path}: no such file or folder")
+    lines = []
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            whole = pictures or file.suffix in (".json", ".csv")
+            content = sha256_of(file) if whole else str(file.stat().st_size)
+            lines.append(f"{file.relative_to(path).as_posix()} {content}")
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def result_hash(stage: Stage, places: Places) -> str:
+    """Return the SHA-256 of a finished stage: of its weights, or of the pairs that it wrote.
+
+    Raises:
+        ModelFolderInvalid: there is no whole model folder.
+    """
+    folder = places.result(stage)
+    if stage.command == "train":
+        return open_model_folder(folder, check_hashes=True).card.weights_sha256
+    # Not the whole folder: its record names the command, and with it the places on this machine.
+    parts = [fingerprint(folder / "LevirCCcaptions.json"), fingerprint(folder / "images", pictures=True)]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+def command_line(recipe: Recipe, stage: Stage, places: Places, device: str) -> list[str]:
+    """Return the stage's command, without the interpreter."""
+    words = ["rscc", stage.command]
+    if stage.config is not None:
+        words += ["--config", stage.config]
+    for name, value in stage.values():
+        words += [f"--{name}", str(places.resolve(recipe, stage, value))]
+    words += ["--seed", str(stage.seed), "--output", str(places.run(stage))]
+    if stage.command == "train":
+        is_last = stage == recipe.last(stage.model)
+        words += ["--name", stage.model if is_last else f"{stage.model}-{stage.name}"]
+        words += ["--device", device]
+    return words
+
+
+def inputs_of(recipe: Recipe, stage: Stage, places: Places) -> dict[str, str]:
+    """Return the SHA-256 of everything the stage reads, by its name in the recipe."""
+    found = {}
+    if stage.config is not None:
+        found[f"config:{stage.config}"] = sha256_of(CONFIG_FOLDER / f"{stage.config}.toml")
+    for _, value in stage.values():
+        kind, _, name = value.partition(":")
+        if kind == "stage":
+            found[value] = result_hash(recipe.source(stage, name), places)
+        elif kind in ("data", "weights"):
+            found[value] = fingerprint(Path(places.resolve(recipe, stage, value)))
+    return found
+
+
+def run_stage(recipe: Recipe, stage: Stage, places: Places, device: str) -> None:
+    """Run one stage, whose sources are finished, unless it is finished with the same inputs."""
     folder, state_file = places.run(stage), places.state_file(stage)
     inputs = inputs_of(recipe, stage, places)
     asked = [stage.command, stage.config, stage.seed, stage.values()]
     key = hashlib.sha256(json.dumps([asked, inputs]).encode()).hexdigest()
     state = read_state(state_file)
-    same = state.get("key") == key and not again
+    same = state.get("key") == key
     if same and is_finished(state, stage, places):
         print(f"{stage.label}: finished before", flush=True)
         return
@@ -94,14 +254,14 @@ def run_stage(
     elif folder.exists():
         shutil.rmtree(folder)
     state_file.parent.mkdir(parents=True, exist_ok=True)
-    if stage.command == "train":
-        share_features(folder, places.output / "runs" / "features")
     state = {"key": key, "command": shlex.join(words), "seed": stage.seed, "inputs": inputs, "result": None}
     write_json(state_file, state)
     print(f"{stage.label}: {state['command']}", flush=True)
     began = time.monotonic()
     log = folder.with_name(f"{stage.name}.log")
-    if run(words, log) != 0:
+    with log.open("a", encoding="utf-8") as file:
+        done = subprocess.run([sys.executable, "-m", *words], stdout=file, stderr=file, check=False)
+    if done.returncode != 0:
         sys.exit(f"{stage.label} failed; {log} says why")
     state |= {"result": result_hash(stage, places), "seconds": round(time.monotonic() - began)}
     state |= {"device": device, "threads": os.environ.get("OMP_NUM_THREADS", "all")}
@@ -111,23 +271,15 @@ def run_stage(
 
 
 def check_leaks(recipe: Recipe, places: Places) -> None:
-    """End the script if a test image is in the training data; search again only if a file changed."""
-    if not recipe.leaks:
-        return
+    """End the script if a test image is in the training data."""
     folders = [places.data / str(name).removeprefix("data:") for name in recipe.leaks["training"]]
     tested = places.data / str(recipe.leaks["test"]).removeprefix("data:")
-    state = places.output / "leaks.json"
-    inputs = {folder.name: fingerprint(folder) for folder in (tested, *folders)}
-    if read_state(state).get("inputs") == inputs:
-        print("leaks: looked for before", flush=True)
-        return
     records = LevirCC(tested, "test").records
     images = [path for record in records for path in (record.before, record.after)]
     learnt = [path for folder in folders for path in image_files(folder, but=images)]
     result = find_leaks(images, learnt)
     if result.leaks:
         sys.exit(f"{leaks_note(result)}; take these out of the training data")
-    write_json(state, {"inputs": inputs, **result.as_dict()})
     print(f"leaks: {leaks_note(result)}", flush=True)
 
 
@@ -153,111 +305,33 @@ def is_finished(state: Mapping[str, Any], stage: Stage, places: Places) -> bool:
         return False
 
 
-def share_features(folder: Path, shared: Path) -> None:
-    """Let all stages share one folder of cached features, whose names tell trunk and data."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shared.mkdir(parents=True, exist_ok=True)
-    if not (folder / "features").exists():
-        (folder / "features").symlink_to(os.path.relpath(shared, folder), target_is_directory=True)
-
-
-def deliver(recipe: Recipe, model: str, places: Places) -> Path:
-    """Copy the model folder of the last stage to ``OUTPUT/<model>``."""
-    target = places.output / model
-    with atomic_write(target) as (draft,):
-        shutil.copytree(places.result(recipe.last(model)), draft)
-    return target
-
-
 def record(recipe: Recipe, places: Places) -> dict[str, Any]:
     """Return the record of the finished stages: commands, seeds, SHA-256, seconds, scores."""
     states = {stage.label: read_state(places.state_file(stage)) for stage in recipe.stages}
-    machine = f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}"
     return {
         "rscc": __version__,
-        "machine": machine,
-        "spread": recipe.spread,
         "stages": {label: state for label, state in states.items() if state.get("result")},
     }
 
 
-def summary(stages: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the table of the stages of a record."""
-    rows = []
-    for label, state in stages.items():
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in state.get("validation", {}).items())
-        rows.append(
-            (label, str(state["seed"]), f"{state['seconds'] / 60:.1f}", state["result"][:12], scores or "–")
-        )
-    return table(("stage", "seed", "minutes", "SHA-256", "validation"), rows)
-
-
-def check(folders: Sequence[Path], spread: Mapping[str, float], shipped: Path) -> tuple[str, bool]:
-    """Compare validation scores of model folders with the cards of the shipped models of the same names.
-
-    Returns the table, and whether all scores are within their spread; a score of only one card is not.
-    """
-    rows, good = [], True
-    for folder in folders:
-        card = open_model_folder(folder, check_hashes=True).card
-        before = open_model_folder(shipped / card.name).card.scores
-        for name, allowed in spread.items():
-            pair = (before.get(name), card.scores.get(name))
-            if pair == (None, None):
-                continue
-            difference = None if None in pair else card.scores[name] - before[name]
-            fits = difference is not None and abs(difference) <= allowed
-            good &= fits
-            shown = ["–" if value is None else f"{value:.4g}" for value in (*pair, difference)]
-            rows.append((f"{card.name} {name}", *shown, f"{allowed:g}", "yes" if fits else "NO"))
-    return table(("score", "shipped", "second run", "difference", "allowed", "within"), rows), good
-
-
-def stages_from(stages: Sequence[Stage], name: str | None) -> Collection[str]:
-    """Return the names of the stages from ``name`` on."""
-    order = list(dict.fromkeys(stage.name for stage in stages))
-    if name is None:
-        return ()
-    if name not in order:
-        sys.exit(f"no stage {name}; they are {', '.join(order)}")
-    return order[order.index(name) :]
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+def main() -> None:
+    """Run what is not finished, copy the models and write the record."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, help="folder of all data; shipped.toml says what lies in it")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of all data; shipped.toml says what lies in it"
+    )
     parser.add_argument("--weights", type=Path, help="folder of ImageNet weights")
     parser.add_argument("--output", type=Path, default=Path("runs/shipped"))
     parser.add_argument("--model", nargs="+", help="models; default: all")
-    parser.add_argument("--recipe", type=Path, default=HERE / "shipped.toml")
     parser.add_argument("--seed", type=int, help="of every stage, instead of the recipe's")
-    parser.add_argument("--from-stage", metavar="STAGE", help="repeat this stage and all that follow it")
     parser.add_argument("--device", default="cpu", help="of the trainings")
     parser.add_argument("--dry-run", action="store_true", help="print the commands only")
-    parser.add_argument(
-        "--check", type=Path, nargs="+", metavar="FOLDER", help="model folders of a second run"
-    )
-    parser.add_argument("--shipped", type=Path, default=SHIPPED, help="models to check against")
-    arguments = parser.parse_args(argv)
-    if arguments.data is None and not arguments.check:
-        parser.error("give --data to train, or --check with folders")
-    return arguments
-
-
-def main(argv: Sequence[str] | None = None, run: Run = run_command) -> None:
-    """Run what is not finished, copy the models, write the record, print the table; or only check."""
-    arguments = parse(argv)
-    recipe = read_recipe(arguments.recipe, arguments.seed)
-    if arguments.check:
-        text, good = check(arguments.check, recipe.spread, arguments.shipped)
-        print(text)
-        sys.exit(0 if good else "a score lies farther from the shipped model's than the spread allows")
+    arguments = parser.parse_args()
+    recipe = read_recipe(arguments.seed)
     names = arguments.model or recipe.models()
     stages = recipe.stages_of(names)
-    again = stages_from(stages, arguments.from_stage)
     places = Places(arguments.data, arguments.weights, arguments.output)
     if arguments.dry_run:
         for stage in stages:
@@ -266,11 +340,11 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> None:
     places.output.mkdir(parents=True, exist_ok=True)
     check_leaks(recipe, places)
     for stage in stages:
-        run_stage(recipe, stage, places, device=arguments.device, again=stage.name in again, run=run)
+        run_stage(recipe, stage, places, arguments.device)
         write_json(places.output / "record.json", record(recipe, places))
     for model in names:
-        print(f"{model}: {deliver(recipe, model, places)}")
-    print(summary(record(recipe, places)["stages"]))
+        with atomic_write(places.output / model) as (draft,):
+            shutil.copytree(places.result(recipe.last(model)), draft)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -157,7 +158,7 @@ def measured(arguments: argparse.Namespace, weather: Sequence[str]) -> dict[str,
                 total.false[1] += sum(change.area_m2 for change in same.changes)
                 total.kept = [one + more for one, more in zip(total.kept, kept(clear, real), strict=True)]
                 total.shares.append(same.run["not_judged"]["share"])
-                print(number, name, *total.row(), file=arguments.log, flush=True)
+                print(number, name, *total.row(), file=sys.stderr, flush=True)
     return sums
 
 
@@ -170,9 +171,6 @@ def main() -> None:
     )
     parser.add_argument("--pairs", type=int, default=20, help="number of pairs of the validation split")
     parser.add_argument("--weather", nargs="*", default=list(WEATHER), choices=list(WEATHER))
-    parser.add_argument(
-        "--log", type=argparse.FileType("w"), default="-", help="file for the sums after every pair"
-    )
     arguments = parser.parse_args()
     rows = [[name, *sums.row()] for name, sums in measured(arguments, arguments.weather).items()]
     names = ["AFTER under", "identical pairs with a change", "false changes", "objects kept", "not judged"]

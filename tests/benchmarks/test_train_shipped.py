@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import pytest
-from shipped_recipe import Places, command_line, read_recipe
-from train_shipped import HERE
+from train_shipped import Places, command_line, read_recipe
 
 from rscc.configs import load_config
 
-SHIPPED = read_recipe(HERE / "shipped.toml")
+SHIPPED = read_recipe()
 
 
 @pytest.mark.parametrize("stage", SHIPPED.stages, ids=lambda stage: stage.label)
