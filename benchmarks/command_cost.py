@@ -1,22 +1,25 @@
 """Memory and time of the ``rscc caption`` command; prints Markdown.
 
-    python benchmarks/command_cost.py --folder runs/large --side 4000 12000 24000
+    python benchmarks/command_cost.py memory --folder runs/large --side 4000 12000 24000
 
-Captions generated pairs of several sizes on the CPU, each in a process of its own, and records the peak of
-its resident memory.
+``memory`` captions generated pairs of several sizes on the CPU, each in a process of its own, and records the
+peak of its resident memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import rasterio
 from painted_pairs import large_pairs
@@ -44,9 +47,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process used: seconds of the clock, and peak memory in bytes."""
+    """What a process used: seconds of the clock, seconds of all cores, and peak memory in bytes."""
 
     seconds: float
+    processor: float
     peak: int
     printed: str
 
@@ -68,6 +72,33 @@ def caption_words(pair: Pair, output: Path, options: Sequence[str] = ()) -> list
     return ["caption", str(pair.before), str(pair.after), *written, *options]
 
 
+def in_process(
+    pair: Pair, output: Path, factory: Callable[[str, str], Any], options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Run ``rscc caption`` in this process; return its JSON.
+
+    Args:
+        pair: the scenes.
+        output: path of the report.
+        factory: returns the captioner for (model, device).
+        options: further arguments of the command.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    from workflows.cli.app import main
+
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            main(caption_words(pair, output, options), captioner_factory=factory)
+    except SystemExit as end:
+        if end.code:
+            raise RuntimeError(f"rscc caption ended with {end.code}") from end
+    result: dict[str, Any] = json.loads(printed.getvalue())
+    return result
+
+
 def cost_of(command: Sequence[str]) -> Cost:
     """Run a command and measure its process.
 
@@ -84,7 +115,7 @@ def cost_of(command: Sequence[str]) -> Cost:
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
     seconds = time.perf_counter() - began
-    return Cost(seconds, used.ru_maxrss * 1024, printed)
+    return Cost(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, printed)
 
 
 def costs_by_size(folder: Path, sides: Sequence[int], options: Sequence[str] = ()) -> list[SizeCost]:
@@ -120,9 +151,11 @@ def memory_table(costs: Sequence[SizeCost]) -> str:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--folder", type=Path, default=Path("runs/large"))
-    parser.add_argument("--side", type=int, nargs="+", default=SIDES, help="sides in pixels")
-    parser.add_argument("--option", action="append", default=[], help="further word for rscc caption")
+    commands = parser.add_subparsers(dest="command", required=True)
+    memory = commands.add_parser("memory")
+    memory.add_argument("--folder", type=Path, default=Path("runs/large"))
+    memory.add_argument("--side", type=int, nargs="+", default=SIDES, help="sides in pixels")
+    memory.add_argument("--option", action="append", default=[], help="further word for rscc caption")
     options = parser.parse_args()
     print(memory_table(costs_by_size(options.folder, options.side, options.option)))
 

@@ -16,9 +16,7 @@ profit from rscc keeping freed memory. ``--also`` adds two more ways of rscc wit
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
-import io
 import json
 import os
 import platform
@@ -35,7 +33,7 @@ from typing import Any
 import numpy as np
 import rasterio
 import torch
-from command_cost import Pair, caption_words
+from command_cost import Pair, caption_words, in_process
 from model_sizes import build
 from PIL import Image
 from rasterio.windows import Window
@@ -143,33 +141,6 @@ def from_shell(pair: Pair, output: Path, options: Sequence[str] = ()) -> dict[st
     if done.returncode != 0:
         raise RuntimeError(f"rscc ended with {done.returncode}: {done.stderr.strip()[-500:]}")
     result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
-def in_process(
-    pair: Pair, output: Path, factory: Callable[[str, str], Any], options: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Run ``rscc caption`` in this process; return its JSON.
-
-    Args:
-        pair: the scenes.
-        output: path of the report.
-        factory: returns the captioner for (model, device).
-        options: further arguments of the command.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    from workflows.cli.app import main
-
-    printed = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(printed):
-            main(caption_words(pair, output, options), captioner_factory=factory)
-    except SystemExit as end:
-        if end.code:
-            raise RuntimeError(f"rscc caption ended with {end.code}") from end
-    result: dict[str, Any] = json.loads(printed.getvalue())
     return result
 
 

@@ -24,26 +24,6 @@ def captioner(folder) -> Captioner:
     return Captioner.load(folder, device="cpu")
 
 
-@pytest.mark.parametrize(("height", "width"), [(64, 64), (32, 96)])
-def test_change_is_predicted_per_pixel_and_per_pair(captioner, height, width) -> None:
-    found = captioner.predict_change(*random_arrays(3, height, width))
-    assert found.change_probability.shape == (3, height, width)
-    assert found.changed_probability.shape == (3,)
-    for values in (found.change_probability, found.changed_probability):
-        assert values.dtype == np.float32
-        assert 0 <= values.min() <= values.max() <= 1
-        assert values.std() > 0.001
-
-
-def test_batched_equals_single(captioner) -> None:
-    before, after = random_arrays(4)
-    whole, sentences = captioner.predict_change(before, after), captioner.caption(before, after)
-    for i in range(4):
-        one = captioner.predict_change(before[i : i + 1], after[i : i + 1])
-        np.testing.assert_allclose(one.change_probability[0], whole.change_probability[i], atol=0.01)
-        assert captioner.caption(before[i : i + 1], after[i : i + 1])[0].text == sentences[i].text
-
-
 def test_the_threshold_of_the_card_decides(captioner) -> None:
     before, after = random_arrays(6)
     probabilities = captioner.predict_change(before, after).changed_probability

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from rscc.data.synthesis.suburbs import (
     SynthesisOptions,
     SyntheticPair,
 )
-from rscc.errors import DatasetLayoutInvalid, OutputExists
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 
 OPTIONS = SynthesisOptions(crops=10, unchanged=4, insertions=4, removals=4, swap=0.4, seed=3)
@@ -140,19 +138,6 @@ def test_the_seed_decides(sources: Imagery, grammar: Grammar, made: list[Synthet
     fewer = SynthesisOptions(crops=2, unchanged=1, insertions=0, removals=0, seed=4)
     others = zip(Synthesis(sources, grammar, fewer).pairs(), made, strict=False)
     assert any(not np.array_equal(one.sample.before, other.sample.before) for one, other in others)
-
-
-def test_a_broken_run_leaves_nothing(made: list[SyntheticPair], tmp_path: Path) -> None:
-    def broken() -> Iterator[SyntheticPair]:
-        yield made[0]
-        raise DatasetLayoutInvalid("no more")
-
-    with pytest.raises(DatasetLayoutInvalid):
-        write_synthesis(broken(), tmp_path / "out", OPTIONS, sources={})
-    assert list(tmp_path.iterdir()) == []
-    write_synthesis(made[:1], tmp_path / "out", OPTIONS, sources={})
-    with pytest.raises(OutputExists):
-        write_synthesis(made[:1], tmp_path / "out", OPTIONS, sources={})
 
 
 def test_command_writes_and_sums_up(folders, tmp_path: Path, capsys) -> None:

@@ -237,14 +237,6 @@ def test_shards_share_one_archive_and_the_last_one_writes_the_layers(made, out, 
     assert run(made, out).skipped_as_done == 7 and contents(out)["changes.gpkg"] == whole["changes.gpkg"]
 
 
-def test_shards_of_another_count_go_on_where_the_first_ended(made, out):
-    run(made, out, InlineEngine(), shard=(1, 2))
-    engine = InlineEngine()
-    found = run(made, out, engine)
-    assert sorted(begun(engine)) == sorted(made.pairs[1::2]) and found.left == 0
-    assert (out / "changes.gpkg").exists()
-
-
 def test_shards_work_at_the_same_time(made, out, worked_through):
     threads = [
         threading.Thread(target=run, args=(made, out, InlineEngine()), kwargs={"shard": (number, 3)})
@@ -290,9 +282,3 @@ def test_the_run_record_is_that_of_the_reports_that_are_there(made, out):
     write_table(made, first)
     run(made, out)
     assert contents(out)["run.json"] == old["run.json"]
-
-
-def test_a_damaged_run_record_ends_no_run(made, out, old):
-    for damaged in ("{", "[]", "[" * 100_000):
-        (out / "run.json").write_text(damaged)
-        run(made, out)

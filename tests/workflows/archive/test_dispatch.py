@@ -139,15 +139,6 @@ def test_a_failure_is_recorded_and_done_again_when_asked(tmp_path, state):
     assert begun(again) == ["p1"] and not run.folder.failure("p1").exists()
 
 
-def test_a_report_of_other_settings_is_replaced_or_removed(tmp_path):
-    run = Run(tmp_path, 1)
-    run(InlineEngine(answer=found))
-    assert run(InlineEngine(answer=failing), key="b-a-other")[0][1] == "failed"
-    assert not run.folder.report("p0").exists()
-    again = InlineEngine(answer=found)
-    assert run(again)[0][1] == "done" and begun(again) == ["p0"]
-
-
 def test_unreachable_scenes_of_many_pairs_in_a_row_end_the_run_and_stay_pending(tmp_path, monkeypatch):
     def answer(task: Task) -> Outcome:
         gone = int(task.pair[1:]) >= 3
@@ -160,13 +151,6 @@ def test_unreachable_scenes_of_many_pairs_in_a_row_end_the_run_and_stay_pending(
     assert len(engine.tasks) == 9
     assert [row.state for row in run.found] == ["done"] * 3 + ["pending"] * 37
     assert {state for _, state, *_ in run(InlineEngine(answer=found))} == {"done"}
-
-
-def test_a_stop_lets_running_pairs_finish_and_leaves_the_others_pending(tmp_path):
-    run, engine, lines = Run(tmp_path, 12), InlineEngine(wanted=3, answer=found), []
-    states = run(engine, stopping=lambda: len(engine.tasks) >= 4, notice=lines.append)
-    assert [state for _, state, *_ in states] == ["done"] * 4 + ["pending"] * 8
-    assert len(lines) == 1 and "Ctrl-C" in lines[0]
 
 
 def test_maps_of_a_large_pair_are_removed_when_it_is_done(tmp_path):

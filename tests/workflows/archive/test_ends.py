@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Callable
 
 import pytest
-from archive_pairs import InlineEngine, contents, run, states
+from archive_pairs import InlineEngine, contents, run
 
 from workflows import SceneOptions
 from workflows.archive import claim
-from workflows.archive.workers.tasks import Outcome
-from workflows.errors import OutputNotWritable, ScenesUnreachable
-
-
-def test_a_second_ctrl_c_abandons_what_runs(made, out):
-    class Interrupted(InlineEngine):
-        def wait(self, timeout: float) -> list[Outcome]:
-            if len(self.tasks) in (3, 4):
-                os.kill(os.getpid(), signal.SIGINT)
-            return super().wait(timeout)
-
-        def withdraw(self) -> list[str]:
-            return []
-
-    engine = Interrupted(wanted=2)
-    with pytest.raises(KeyboardInterrupt):
-        run(made, out, engine)
-    assert engine.abandoned is True
-    run(made, out, InlineEngine())
-    assert set(states(out).values()) == {"done", "failed"}
+from workflows.errors import OutputNotWritable
 
 
 def test_an_archive_can_be_run_in_a_thread_where_no_signals_come(made, out):
@@ -87,14 +67,3 @@ def test_another_scene_that_is_not_there_is_not_taken_for_the_one_of_before(made
     for _ in range(2):
         assert run(made, out, InlineEngine()).failed == 3
     assert not (out / "pairs" / changed).exists()
-
-
-def test_storage_that_is_away_ends_the_run_and_nothing_is_counted_as_failed(made, out, monkeypatch):
-    monkeypatch.setattr("workflows.archive.dispatch.GIVE_UP_AFTER", 5)
-    scenes = made.scenes.rename(made.scenes.with_name("elsewhere"))
-    with pytest.raises(ScenesUnreachable):
-        run(made, out, InlineEngine())
-    assert set(states(out).values()) == {"pending"}
-    scenes.rename(made.scenes)
-    found = run(made, out, InlineEngine())
-    assert (found.done, found.failed) == (7, 2)

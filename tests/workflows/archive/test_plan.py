@@ -1,9 +1,7 @@
 """A table of pairs is compared with an archive by keys: scenes, dates, settings and model."""
 
-import os
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from time import process_time
 
 import pytest
@@ -59,20 +57,6 @@ def rows(tmp_path):
     return [PairRow(name, str(tmp_path / f"{name}1.tif"), str(tmp_path / f"{name}2.tif")) for name in "ab"]
 
 
-def test_only_pairs_whose_scenes_changed_are_pending_again(rows, tmp_path):
-    index = Index("id")
-    assert plan(index, rows).new == 2 and index.names("pending") == ["a", "b"]
-    for pair in "ab":
-        finish(index, pair)
-    assert plan(index, rows).changed == 0 and index.names("pending") == []
-    Path(rows[1].after).write_bytes(b"other")
-    again = plan(index, rows)
-    assert (again.changed, again.outdated, index.names("pending")) == (1, ["b"], ["b"])
-    Path(rows[1].after).write_bytes(b"b2")
-    os.utime(rows[1].after, ns=(1, 1))
-    assert plan(index, rows, kept="b").changed == 1 and index.names("done") == ["a", "b"]
-
-
 def test_a_report_of_the_settings_of_before_counts_when_they_come_back(rows):
     index = Index("id")
     plan(index, rows)
@@ -82,37 +66,6 @@ def test_a_report_of_the_settings_of_before_counts_when_they_come_back(rows):
     assert index.counts() == Counts(pending=2)
     plan(index, rows)
     assert index.names("done") == ["a"]
-
-
-def test_pairs_that_left_the_table_are_dropped_and_come_back(rows):
-    index = Index("id")
-    plan(index, rows)
-    finish(index, "a")
-    plan(index, [])
-    assert index.counts() == Counts(dropped=1)
-    assert plan(index, rows).new == 1 and index.counts() == Counts(pending=1, done=1)
-
-
-def test_a_report_outlives_its_scenes_but_not_another_name_or_setting(rows):
-    index = Index("id")
-    plan(index, rows)
-    for pair in "ab":
-        finish(index, pair)
-    Path(rows[0].before).unlink()
-    missing = []
-    assert plan(index, rows, missing=missing).changed == 0 and missing == ["a"]
-    assert plan(index, [replace(rows[0], before="/nowhere/a1.tif"), rows[1]]).outdated == ["a"]
-    assert plan(index, [replace(rows[0], date_after="2020"), rows[1]]).outdated == ["a"]
-    Path(rows[0].after).write_bytes(b"other")
-    assert plan(index, rows).outdated == ["a"]
-
-
-def test_failed_pairs_are_pending_again_when_asked(rows):
-    index = Index("id")
-    plan(index, rows)
-    index.update("a", state="failed", key=index.one("a").wanted, kind="refused", stamp=1)
-    assert plan(index, rows).retried == 0 and index.names("failed") == ["a"]
-    assert plan(index, rows, retry_failed=True).retried == 1 and index.names("pending") == ["a", "b"]
 
 
 def test_many_pairs_are_planned_in_seconds():

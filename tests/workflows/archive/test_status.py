@@ -8,7 +8,6 @@ from archive_rows import change, fill, new_claim, report
 from workflows.archive.claim import claim_shard
 from workflows.archive.index import Counts
 from workflows.archive.status import RECENT, RunProgress, archive_status
-from workflows.errors import ArchiveMissing
 from workflows.pairs.rows import PairRow
 
 NOW = 1_800_000_000.0
@@ -103,9 +102,3 @@ def test_whoever_looks_writes_nothing(archive):
     before = {path: path.stat().st_mtime_ns for path in archive.path.rglob("*")}
     archive_status(archive.path)
     assert {path: path.stat().st_mtime_ns for path in archive.path.rglob("*")} == before
-
-
-def test_a_folder_that_is_no_archive_is_an_error(tmp_path):
-    with pytest.raises(ArchiveMissing):
-        archive_status(tmp_path)
-    assert list(tmp_path.iterdir()) == []

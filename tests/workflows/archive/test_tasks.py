@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from archive_fakes import Unpicklable, load_fake
+from archive_fakes import Unpicklable
 from archive_pairs import lasting
 from captioners import BrightnessCaptioner
 from scene_pairs import make_pair
@@ -17,7 +17,6 @@ from workflows.archive.workers import tasks
 from workflows.archive.workers.tasks import (
     ModelSource,
     Task,
-    error_line,
     local_devices,
     run_part,
     run_task,
@@ -55,13 +54,6 @@ def test_a_pair_comes_back_as_the_bytes_of_its_files(pair, tmp_path, monkeypatch
     assert outcome.seconds == 2.5
 
 
-def test_tasks_and_outcomes_travel_between_processes(pair):
-    outcome = run_task(task(pair), BrightnessCaptioner(), "local-1")
-    assert pickle.loads(pickle.dumps(outcome)) == outcome
-    source = ModelSource("any", "cpu", load_fake)
-    assert pickle.loads(pickle.dumps(source)) == source
-
-
 def test_a_wrong_input_refuses_the_pair(pair):
     outcome = run_task(task(pair, after="missing.tif"), BrightnessCaptioner(), "w")
     assert (outcome.state, outcome.error, outcome.report) == ("refused", "SceneNotFound", None)
@@ -92,19 +84,6 @@ def test_every_other_error_fails_the_attempt(pair, monkeypatch, error, line):
     assert pickle.loads(pickle.dumps(outcome)) == outcome
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("https://me:pass@host/a.tif?sig=abc: is not there", "https://host/a.tif: is not there"),
-        ("/vsicurl/https://host/a.tif?sig=a/b:c (403)", "/vsicurl/https://host/a.tif (403)"),
-        ("s3://bucket/a.tif, then s3://k@b/c.tif#x.", "s3://bucket/a.tif, then s3://b/c.tif."),
-        ("scenes/a?.tif: x", "scenes/a?.tif: x"),
-    ],
-)
-def test_no_secret_of_an_address_is_told(text, shown):
-    assert error_line(WorkflowError(text)) == shown
-
-
 def test_the_model_is_loaded_once_per_process_and_device():
     loaded = []
 
@@ -130,19 +109,6 @@ def large_task(pair, folder):
     """A task of a pair in an archive, that is to be split."""
     (folder / "rscc-archive.json").touch()
     return task(pair, maps=folder / "work" / "maps" / "a", split_above=4)
-
-
-def test_a_large_pair_in_parts_gives_the_report_of_the_whole(pair, tmp_path):
-    large, parts = large_task(pair, tmp_path), []
-
-    def in_parts(task, rows):
-        parts.extend(rows)
-        return all(run_part(task, BrightnessCaptioner(), one) for one in rows)
-
-    whole = run_task(task(pair), BrightnessCaptioner(), "w")
-    split = run_task(large, BrightnessCaptioner(), "w", in_parts)
-    assert len(parts) > 1 and split.state == "done"
-    assert lasting(split.report)["features"] == lasting(whole.report)["features"]
 
 
 def test_parts_of_a_killed_run_of_other_settings_are_in_nobodys_way(pair, tmp_path):

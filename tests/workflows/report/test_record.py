@@ -7,7 +7,7 @@ from rasters import textured, write_scene
 from scene_pairs import make_pair
 
 from tiling import describe, to_wgs84, transformer
-from workflows.addresses import public_path, unsigned, without_secrets
+from workflows.addresses import public_path, without_secrets
 from workflows.dates import SceneDate
 from workflows.report.record import determination_record, scene_record
 
@@ -36,20 +36,6 @@ def test_addresses_are_recorded_without_secrets(address, recorded):
 def test_a_message_has_no_secrets_wherever_an_address_stands():
     text = "is it [https://h/a.tif,https://{}h/b.tif{}], or:/vsis3/b/c.tif{}: no, me@home/d?"
     assert without_secrets(text.format("me:w@rd@", "?sig=abc", "?sig=abc")) == text.format("", "", "")
-
-
-@pytest.mark.parametrize(
-    ("address", "same"),
-    [
-        ("scene?.tif", "scene?.tif"),
-        ("https://me:word@h/a.tif?X-Amz-Date=1&X-Amz-Signature=2", "https://h/a.tif"),
-        ("https://h/get?layer=2&se=2030&sig=0&id=7#top", "https://h/get?layer=2&id=7&top"),
-        ("https://h/get?se=2&st=3&Api%5FKey=4", "https://h/get?se=2&st=3"),
-        ("/vsis3/b/k?versionId=3&token=x", "/vsis3/b/k?versionId=3"),
-    ],
-)
-def test_an_address_that_is_signed_anew_is_the_same(address, same):
-    assert unsigned(address) == same
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from archive_rows import change
 from report_checks import load_valid
-from shapely.geometry import MultiPolygon, box
+from shapely.geometry import box
 
 from workflows import Report
 
@@ -40,13 +40,6 @@ def test_what_is_known_of_an_event_is_written_flat(tmp_path):
     assert {name: first["properties"][name] for name in known} == {**known, **lists, **areas}
     nothing = {**dict.fromkeys(known), **{name: [] for name in lists}, "count": 1, "caption_confident": True}
     assert {name: second["properties"][name] for name in known} == nothing
-
-
-def test_a_change_across_the_antimeridian(tmp_path):
-    cut = MultiPolygon([box(179.999, -17, 180, -16.999), box(-180, -17, -179.998, -16.999)])
-    collection = load_valid(Report([changed(cut)]).write(tmp_path / "r.geojson"))
-    assert collection["features"][0]["geometry"]["type"] == "MultiPolygon"
-    assert collection["bbox"] == [179.999, -17, -179.998, -16.999]
 
 
 def test_a_report_is_a_table_of_geopandas_with_the_attributes_of_the_file(tmp_path):

@@ -40,19 +40,6 @@ def test_a_report_of_a_run_has_all_of_it_and_nothing_else(tmp_path):
     assert list(written["features"][0]["properties"]) == list(OWN)
 
 
-def test_the_record_of_a_sample_alone_may_lack_what_is_of_one_pair(tmp_path):
-    made = captioned(make_pair(tmp_path, [(40, 50, 30, 50, 240)]))
-    record = json.loads(made.write(tmp_path / "r.geojson").read_text(encoding="utf-8"))["rscc"]
-    for name in set(record) - {"sample", "remade"}:
-        assert faults({one: value for one, value in record.items() if one != name}, "record") != [], name
-    assert faults({**record, "inputs": {}}, "record") != []
-    shared = {name: record[name] for name in ("model", "settings", "settings_sha256", "versions")}
-    sample = {"schema": SCHEMA_VERSION, "inputs": {}, "tiling": {}, **shared, "sample": {}}
-    assert faults(sample, "record") == []
-    for name in set(sample) - {"sample"}:
-        assert faults({one: value for one, value in sample.items() if one != name}, "record") != [], name
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

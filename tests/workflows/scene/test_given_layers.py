@@ -17,8 +17,7 @@ from shapely.geometry import LineString, MultiPolygon, Point, Polygon, box
 
 from tiling import TilingError, geodesic_area_m2
 from workflows import polygon_files
-from workflows.areas import read_area
-from workflows.errors import GivenInvalid, OptionInvalid
+from workflows.errors import GivenInvalid
 from workflows.report.change import PROPERTIES
 from workflows.scene.given.read import read_changes
 
@@ -160,12 +159,6 @@ def test_a_zip_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
         archive.writestr("a.geojson", b" " * 2**17)
     with pytest.raises(GivenInvalid, match=r"a\.zip"):
         read_changes(tmp_path / "a.zip")
-
-
-def test_an_area_that_leads_elsewhere_is_refused(tmp_path):
-    (tmp_path / "area.gpkg").write_text("<OGRVRTDataSource/>")
-    with pytest.raises(OptionInvalid, match="area"):
-        read_area(str(tmp_path / "area.gpkg"))
 
 
 def test_another_layer_than_the_first_is_named_as_in_qgis(tmp_path):

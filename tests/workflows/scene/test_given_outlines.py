@@ -95,15 +95,6 @@ def test_an_outline_of_unchanged_ground_claims_no_change(found):
     assert change.given.supported == 0 and (caption.text, caption.score) == (NOTHING, 0.0)
 
 
-def test_an_outline_elsewhere_stays_and_says_so(found):
-    report, _ = found
-    one = report.changes[0].geometry
-    changes, captions = judged(found, translate(one, 1, 0), one)
-    reasons = {change.given.source_id: change.given.not_judged for change in changes}
-    assert reasons == {"0": "outside the scenes", "1": None}
-    assert sorted(caption.score > 0 for caption in captions) == [False, True]
-
-
 def test_they_are_grouped_only_where_that_is_asked_for(found):
     report, _ = found
     shapes = [change.geometry for change in report.changes]

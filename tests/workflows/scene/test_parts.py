@@ -3,13 +3,12 @@ from __future__ import annotations
 import json
 import random
 import signal
-import tracemalloc
 from itertools import pairwise
 from threading import Lock
 
 import pytest
 from archive_commands import DEADLINE, commands, kill, wait_until
-from captioners import BrightnessCaptioner, captioned
+from captioners import captioned
 from hypothesis import given
 from hypothesis import strategies as st
 from report_checks import without_times
@@ -20,7 +19,7 @@ from rscc.captioner import Captioner
 from tiling import NothingValid, TileGrid, Window
 from workflows import SceneOptions
 from workflows.errors import OptionInvalid
-from workflows.scene.network import detect, memory
+from workflows.scene.network import memory
 from workflows.scene.network.mosaics import row_edges
 from workflows.scene.opening import open_pair, planned_tiles
 from workflows.scene.parts import find_part, join_parts, plan_parts, split_of
@@ -217,23 +216,6 @@ def test_rows_that_are_no_part_and_a_missing_folder_are_refused(pair, tmp_path):
         with pytest.raises(OptionInvalid) as caught:
             do(pair, InBatches(), options, [rows])
         assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
-
-
-@pytest.mark.slow
-def test_a_part_holds_no_more_for_more_rows(tmp_path, monkeypatch):
-    # How many more tiles are read ahead, or wait for the model, differs with the load.
-    monkeypatch.setattr(detect, "AHEAD", 1)
-    monkeypatch.setattr(detect, "streams_of", lambda *_: 0)
-    pair = make_pair(tmp_path, [(row, 20, 9, 30, 220) for row in range(20, 3900, 60)], size=(3900, 150))
-    options = SceneOptions(keep_maps=tmp_path / "maps")
-    edges = row_edges(planned_tiles(pair.before, pair.after, InBatches().card, options))
-    peaks = []
-    for first, last in (0, 4), (4, 14), (14, 74):
-        tracemalloc.start()
-        do(pair, BrightnessCaptioner(), options, [(edges[first], edges[last])])
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[2] < 1.1 * peaks[1], peaks
 
 
 @pytest.mark.slow

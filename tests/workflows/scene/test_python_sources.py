@@ -13,7 +13,7 @@ from rasterio.io import MemoryFile
 from scene_pairs import make_pair
 
 import rscc
-from workflows.errors import OptionInvalid, OutputExists
+from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
 
 RENAMED = {"bounds": "bbox", "allow_hosts": "allow_host"}
@@ -136,13 +136,6 @@ def test_a_map_in_a_notebook_has_both_dates(report):
     pytest.importorskip("folium")
     text = report.explore().get_root().render()
     assert text.count("data:image/png") == 2 and report[0].caption in text
-
-
-def test_errors_name_keywords(report, tmp_path):
-    report.save(tmp_path / "r.geojson")
-    with pytest.raises(OutputExists, match="overwrite=True") as raised:
-        report.save(tmp_path / "r.geojson")
-    assert "--" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
