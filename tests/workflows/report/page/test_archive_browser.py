@@ -146,7 +146,7 @@ def test_the_world_is_below_the_pairs_and_unknown_dates_are_dashes(opened, tmp_p
         and facts[1] == "site 1 \u00b7 \u2013 \u00b7 not done"
     )
     page.keyboard.press("w")
-    page.wait_for_function("document.querySelector('#scale span').textContent === '2000 km'")
+    page.wait_for_function("() => document.querySelector('#scale span').textContent === '2000 km'")
     image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     width, (high, low) = page.locator("#ground").bounding_box()["width"], free_rows(page)
 

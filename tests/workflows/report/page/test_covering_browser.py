@@ -104,7 +104,7 @@ def labels(page, act):
     """Return the boxes of the labels that the map draws after an action, on the screen."""
     page.evaluate(LABELS)
     act()
-    page.wait_for_function("drawn.length")
+    page.wait_for_function("() => drawn.length > 0")
     page.wait_for_timeout(300)
     return [(x, y, x + wide, y + high) for x, y, wide, high in page.evaluate("drawn.splice(0)")]
 

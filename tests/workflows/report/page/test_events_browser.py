@@ -60,9 +60,8 @@ def test_an_event_has_a_strip_of_all_dates_and_a_chart(opened, made):
     page.locator("#list button").first.click()
     strip = page.locator("#strip button")
     assert strip.evaluate_all("all => all.map((one) => one.className)") == list("aasss")
-    page.wait_for_function(
-        "document.querySelector('#strip canvas').getContext('2d').getImageData(48, 48, 1, 1).data[3] > 0"
-    )
+    context = "document.querySelector('#strip canvas').getContext('2d')"
+    page.wait_for_function(f"() => {context}.getImageData(48, 48, 1, 1).data[3] > 0")
     strip.nth(0).click()
     assert page.locator("#day").text_content() == "January 2018"
     heights = page.locator("#chart rect").evaluate_all(
