@@ -46,7 +46,15 @@ class NotARaster(TilingError):
 
 
 class SceneDamaged(TilingError):
-    """A part of a scene cannot be decoded."""
+    """A part of a scene cannot be decoded.
+
+    Attributes:
+        scene: the path of the scene; None where the file is no scene.
+    """
+
+    def __init__(self, message: str, scene: str | None = None) -> None:
+        super().__init__(message)
+        self.scene = scene
 
 
 class UnsafeReference(TilingError):

@@ -116,4 +116,4 @@ def read_error(shown: str, source: str, error: BaseException) -> TilingError:
         return network_error(shown, error) or SceneUnreachable(
             f"{shown}: some pixels are damaged or did not arrive; try again or download it"
         )
-    return SceneDamaged(f"{shown}: some of its pixels cannot be decoded; get an undamaged copy")
+    return SceneDamaged(f"{shown}: some of its pixels cannot be decoded; get an undamaged copy", shown)

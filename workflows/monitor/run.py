@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiling import TilingError
+from tiling import SceneDamaged, TilingError
 from workflows.archive.folder import writing
-from workflows.errors import TooCoarse, WorkflowError
+from workflows.errors import NoScenes, TooCoarse, WorkflowError
 from workflows.monitor.discovery import Found
 from workflows.monitor.events import FoundEvent, Series
 from workflows.monitor.folder import MonitorFolder, read_state, write_state
@@ -80,35 +81,69 @@ def update_monitor(
 
     Raises:
         MonitorDamaged, OutputNotWritable: the state cannot be read or written.
+        NoScenes: there are scenes, but not one of them was ever readable.
     """
     result, places = Update(), read_places(folder)
     result.warnings += [*found.warnings, *skip_warnings(found.skipped)]
     known = {place.name: place.as_dict() for place in places}
     with bounded_cache():
-        result.warnings += add_scenes(places, found.scenes, options)
+        left_out = list(add_scenes(places, found.scenes, options))
+    if left_out and not places:
+        raise NoScenes(f"no scene can be used; {left_out[0]}")
+    result.warnings += left_out
+    new: dict[str, set[str]] = {}
     for place in places:
         before = known.get(place.name)
         if place.as_dict() == before:
             continue
-        keys = {scene["key"] for scene in before["scenes"]} if before else set()
+        stored = before["scenes"] if before else []
+        keys, names = ({scene[name] for scene in stored} for name in ("key", "name"))
         result.new_scenes += sum(scene.key not in keys for scene in place.scenes)
+        new[place.name] = {scene.source for scene in place.scenes if scene.name not in names}
         with writing(folder.place(place.name)):
             folder.place(place.name).mkdir(exist_ok=True)
         write_state(folder.place(place.name) / NAME, place.as_dict())
     find = finder or Finders(load_captioner)
     for number, place in enumerate(places, start=1):
+        own = folder.place(place.name)
         try:
             with bounded_cache():
-                update_place(folder.place(place.name), place, options, find, progress, found.maps)
+                update = partial(update_place, own, place, options, find, progress, found.maps)
+                for warning in _without_damaged(own, place, new.get(place.name, set()), update):
+                    result.warnings.append(warning)
+                    result.new_scenes -= 1
         except (TilingError, WorkflowError) as error:
             result.failed[place.name] = str(error)
         if layers:
-            own = folder.place(place.name)
             write_context(own, read_events(own), layers)
         if progress is not None:
             progress("places", number, len(places))
     result.scenes, result.places = sum(len(place.scenes) for place in places), len(places)
     return result
+
+
+def _without_damaged(
+    folder: Path, place: Place, new: Collection[str], update: Callable[[], None]
+) -> Iterator[str]:
+    """Update a place; a new scene whose pixels cannot be decoded is left out, as one without a header.
+
+    A known scene that was damaged since is not: without it the state would change, by no evidence.
+
+    Yields:
+        A warning for each.
+
+    Raises:
+        TilingError, WorkflowError: as :func:`update_place`.
+    """
+    while True:
+        try:
+            return update()
+        except SceneDamaged as error:
+            if error.scene not in new:
+                raise
+            place.scenes = [scene for scene in place.scenes if scene.source != error.scene]
+            write_state(folder / NAME, place.as_dict())
+            yield f"{error} (left out)"
 
 
 def update_place(

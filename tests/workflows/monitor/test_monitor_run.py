@@ -12,6 +12,7 @@ import pytest
 from painted_series import DATES, FLICKER, HOUSE, SHOWN, find_squares, write_painted, write_series
 from rasters import north_up
 
+from tiling import SceneDamaged
 from workflows.errors import ArchiveBusy, MonitorDamaged, MonitorMissing, NoScenes, NotAMonitor
 from workflows.monitor.folder import MonitorFolder
 from workflows.monitor.monitor import run_monitor
@@ -109,6 +110,37 @@ def test_a_scene_that_cannot_be_read_is_left_out_and_tried_again(tmp_path):
     assert done.update.scenes == 4 and any(str(paths[2]) in line for line in done.update.warnings)
     paths[2].write_bytes(whole)
     assert update(tmp_path / "out", tmp_path / "town").update.new_scenes == 1
+
+
+def test_new_scenes_with_damaged_pixels_are_left_out_and_known_ones_keep_the_state(tmp_path):
+    paths = write_series(tmp_path / "town")
+    expected = rows(update(tmp_path / "without", *paths[:3], paths[4]).path)
+    before = rows(update(tmp_path / "known", *paths).path)
+    damaged = True
+
+    def finder(series, *rest):
+        for scene in series.scenes:
+            if damaged and scene.source == str(paths[3]):
+                raise SceneDamaged(f"{scene.source}: damaged", scene.source)
+        return find_squares(series, *rest)
+
+    for _ in range(2):
+        done = update(tmp_path / "out", *paths, finder=finder).update
+        assert (done.scenes, done.failed) == (4, {}) and str(paths[3]) in done.warnings[0]
+        assert rows(tmp_path / "out") == expected
+    paths[3].write_bytes(paths[3].read_bytes() + b" ")
+    failed = update(tmp_path / "known", *paths, finder=finder).update.failed
+    assert str(paths[3]) in next(iter(failed.values()))
+    assert rows(tmp_path / "known") == before
+    damaged = False
+    assert update(tmp_path / "out", *paths, finder=finder).update.new_scenes == 1
+    assert rows(tmp_path / "out", ids=False) == rows(tmp_path / "known", ids=False)
+
+
+def test_a_monitor_of_which_no_scene_can_be_read_is_refused(tmp_path):
+    update(write_series(tmp_path / "town")[0].parent.parent / "out", tmp_path / "town")
+    with pytest.raises(NoScenes):
+        update(tmp_path / "again", tmp_path / "out")
 
 
 def test_a_moved_scene_is_known_and_a_missing_one_leaves_the_place_as_it_was(tmp_path):
