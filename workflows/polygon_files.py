@@ -87,7 +87,8 @@ class PolygonFiles:
         layer = rest.removeprefix("layername=") or None
         path, shown = Path(file), printable(file)
         if is_special_file(path) or not path.is_file():
-            raise self.error(f"{shown}: there is no such file; give a file with polygons")
+            fact = "is no plain file" if path.exists() else "there is no such file"
+            raise self.error(f"{shown}: {fact}; give a file with polygons")
         if path.stat().st_size > LARGEST_BYTES:
             raise self.error(f"{shown}: larger than {LARGEST_BYTES // 2**20} MiB; cut it to the scenes")
         with self.one_line(shown), bounded_memory(), _unpacked(path) as found:

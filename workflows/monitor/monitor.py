@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -218,6 +219,8 @@ def _check_told(folder: MonitorFolder, told: Told, options: MonitorOptions) -> N
         check_feed(told.feed, known)
     if told.notify is not None:
         check_target(told.notify, Access(options.offline))
+        if told.feed is not None and os.path.realpath(told.feed) == os.path.realpath(told.notify):
+            raise OptionInvalid(f"feed and notify are both {told.feed}; give two files")
 
 
 def _tell(folder: MonitorFolder, result: Monitor, told: Told, options: MonitorOptions) -> None:

@@ -135,4 +135,6 @@ def test_offline_and_other_schemes_are_refused_first(tmp_path):
         update(tmp_path, tmp_path / "town", notify="https://example.org/", offline=True)
     with pytest.raises(OptionInvalid, match="ftp"):
         update(tmp_path, tmp_path / "town", notify="ftp://example.org/")
+    with pytest.raises(OptionInvalid, match="both"):
+        update(tmp_path, tmp_path / "town", feed=tmp_path / "news", notify=str(tmp_path / "news"))
     assert not (tmp_path / "out").exists()
