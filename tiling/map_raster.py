@@ -5,7 +5,6 @@ else in the file. Pixels that were never written read as 0 and take no space on 
 """
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,15 +15,13 @@ import rasterio
 import rasterio.shutil
 from affine import Affine
 from rasterio._err import CPLE_BaseError
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
 from rasterio.windows import Window as RasterWindow
 
-from tiling.access import Access
 from tiling.errors import MapsNotWritable, SceneDamaged
-from tiling.gdal import safe_environment
 from tiling.grid import Window
-from tiling.scene import open_scene
+from tiling.opening import open_local
 
 _COG = {
     "compress": "deflate",
@@ -86,16 +83,11 @@ class RasterWriter:
 
 def open_raster(path: Path, dtype: str = "float32") -> DatasetReader:
     """Open a raster of :func:`create_raster`, which may come from anybody; the caller closes it."""
-    with open_scene(path, Access(offline=True)) as file:
-        if file.driver != "GTiff" or set(file.dtypes) != {dtype}:
-            raise SceneDamaged(f"{path}: these are not maps that rscc wrote")
-    try:
-        # Not the file that was checked: its environment must end where it began.
-        with safe_environment(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)  # a damaged one, which is checked later
-            return rasterio.open(path, driver="GTiff")
-    except RasterioError as error:
-        raise SceneDamaged(f"{path}: it cannot be read; detect again") from error
+    file = open_local(path)
+    if file.driver != "GTiff" or set(file.dtypes) != {dtype}:
+        file.close()
+        raise SceneDamaged(f"{path}: these are not maps that rscc wrote")
+    return file
 
 
 def read_raster(file: DatasetReader, window: Window, bands: Sequence[int]) -> np.ndarray:

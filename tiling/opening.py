@@ -25,7 +25,7 @@ from tiling.errors import (
 )
 from tiling.gdal import georeferencing_optional, network_error, safe_environment
 from tiling.limits import check_header, check_substance, check_texts
-from tiling.location import Location
+from tiling.location import Location, locate
 from tiling.regular_files import open_regular
 from tiling.remote_bytes import open_bytes
 from tiling.sidecars import MASK, Sidecars
@@ -64,14 +64,31 @@ def open_checked(location: Location, access: Access) -> Iterator[DatasetReader]:
             server, or refers to something outside its folder.
     """
     access.check(location)
+    with safe_environment(location.source), _checked(location) as file:
+        yield file
+
+
+def open_local(path: Path) -> DatasetReader:
+    """Open a plain file after the checks of :func:`open_checked`, with its errors; the caller closes it.
+
+    The environment of GDAL ends with the call, so it may be called in any order with others.
+    """
+    location = locate(path)
     with safe_environment(location.source):
-        dataset, parts, beside = _opened(location)
-        with dataset as file:
-            check_header(location.shown, file)
-            if location.local is not None:
-                _check_mask(location.shown, file, beside)
-                check_substance(location.shown, file, parts)
-            yield file
+        return _checked(location)
+
+
+def _checked(location: Location) -> DatasetReader:
+    dataset, parts, beside = _opened(location)
+    try:
+        check_header(location.shown, dataset)
+        if location.local is not None:
+            _check_mask(location.shown, dataset, beside)
+            check_substance(location.shown, dataset, parts)
+    except BaseException:
+        dataset.close()
+        raise
+    return dataset
 
 
 def _opened(location: Location) -> _Opened:
