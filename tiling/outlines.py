@@ -26,13 +26,13 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 NO_CORNERS = np.zeros((3, 0), np.int32)
 
 
-def find_corners(ids: np.ndarray, row: int, col: int) -> tuple[np.ndarray, np.ndarray]:
+def find_corners(ids: np.ndarray, row: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the corners between rows of pixels, and the ids that touch only at a corner.
 
     Args:
         ids: (rows + 1, columns + 2) int32, 0 outside of regions and in the first and last column.
         row: row in the scene of the line between the first two rows of ``ids``.
-        col: column in the scene of the second column of ``ids``.
+        columns: column in the scene of the pixels right of each point, (columns + 1,).
 
     Returns:
         (3, n) corners, and (k, 2) int32 pairs of ids, with repetitions.
@@ -56,7 +56,7 @@ def find_corners(ids: np.ndarray, row: int, col: int) -> tuple[np.ndarray, np.nd
         np.stack(
             [
                 np.where(double, left, np.maximum.reduce(values)),
-                (point + col) * 2,
+                columns[point] * 2,
                 (line + row) * 4 + lower * 2 + along_row,
             ]
         ),

@@ -111,7 +111,8 @@ class Polygonizer:
         """
         if self._position is not None:
             # An empty row closes all regions.
-            self._collect(np.zeros((1, len(self._seam)), np.int32), self._position[0])
+            columns = _with_neighbours(self._seam > 0)
+            self._collect(np.zeros((1, len(columns)), np.int32), self._position[0], columns)
         self._settle()
         matrix = transform if transform is not None else Affine.identity()
         numbered: list[tuple[int, ChangeRegion]] = []
@@ -132,36 +133,42 @@ class Polygonizer:
         assert self._position is not None
         row, col = self._position
         self._position = (row + len(changed), col)
-        if not (changed.any() or self._seam.any()):
+        # Most columns of so few rows have no change; the others are pushed together, but for gaps between.
+        columns = _with_neighbours(changed.any(axis=0) | (self._seam > 0))
+        if not len(columns):
             return
+        changed = changed[:, columns]
         labels, count = ndimage.label(changed, output=np.int32)
-        flat = np.flatnonzero(changed)
-        of = labels.ravel()[flat] - 1
-        steps = np.rint(probability.ravel()[flat].astype(np.float64) / PROBABILITY_STEP)
-        rows, cols = np.divmod(flat, changed.shape[1])
+        rows, cols = np.nonzero(changed)
+        of = labels[rows, cols] - 1
+        cols = columns[cols]
+        steps = np.rint(probability[rows, cols].astype(np.float64) / PROBABILITY_STEP)
         pixels = np.empty(len(of), _PART)
         pixels["area"], pixels["total"], pixels["first"] = 1, steps, (rows + row) << 32 | (cols + col)
         self._parts.append(_merged(pixels, of, count))
         labels[changed] += np.int32(self._count - 1)
         self._count += count
-        self._collect(labels, row)
+        self._collect(labels, row, columns)
         if self._pending > self._most_pending:
             self._settle()
 
-    def _collect(self, ids: np.ndarray, row: int) -> None:
-        """Find the corners above each row of ``ids``, and the regions that touch there."""
+    def _collect(self, ids: np.ndarray, row: int, columns: np.ndarray) -> None:
+        """Find the corners above each row of the ids of some columns, and the regions that touch there."""
         assert self._position is not None
         framed = np.zeros((len(ids) + 1, ids.shape[1] + 2), np.int32)
-        framed[0, 1:-1], framed[1:, 1:-1] = self._seam, ids
-        corners, touching = find_corners(framed, row, self._position[1])
+        seam = self._seam[columns]
+        framed[0, 1:-1], framed[1:, 1:-1] = seam, ids
+        right = np.append(columns, columns[-1:] + 1) + self._position[1]
+        corners, touching = find_corners(framed, row, right)
         self._corners.append(corners)
         self._pending += corners.shape[1]
         self._corner_ties.append(touching)
-        both = (self._seam > 0) & (ids[0] > 0)
-        ties = np.stack([self._seam[both], ids[0][both]], axis=1)
+        both = (seam > 0) & (ids[0] > 0)
+        ties = np.stack([seam[both], ids[0][both]], axis=1)
         # One tie for neighbouring pixels instead of one each, to save memory.
         self._edge_ties.append(ties[np.insert((ties[1:] != ties[:-1]).any(axis=1), 0, True)[: len(ties)]])
-        self._seam = ids[-1].copy()
+        self._seam[:] = 0
+        self._seam[columns] = ids[-1]
 
     def _settle(self) -> None:
         """Join connected parts; trace the outlines of finished regions, keep the corners of open ones."""
@@ -197,6 +204,14 @@ class Polygonizer:
 
 
 _NO_TIES = np.zeros((0, 2), np.int32)
+
+
+def _with_neighbours(is_used: np.ndarray) -> np.ndarray:
+    """Return the columns that are used, or beside one that is."""
+    near = is_used.copy()
+    near[1:] |= is_used[:-1]
+    near[:-1] |= is_used[1:]
+    return np.flatnonzero(near)
 
 
 def _chained(region_of: np.ndarray) -> np.ndarray:
