@@ -150,16 +150,19 @@ class GriddedReader:
         wide, high = self._file.width, self._file.height
         placed = window.shifted(cols, rows)
         inside = placed.intersection(Window(0, 0, wide, high))
+        if not inside:
+            return self._blank(window)
+        west, north = self.layer.info.transform.a > 0, self.layer.info.transform.e < 0
+        col = inside.col_off if west else wide - inside.col_end
+        row = inside.row_off if north else high - inside.row_end
+        pixels, cover = self._read(Window(col, row, inside.width, inside.height))
+        turn = (slice(None, None, 1 if north else -1), slice(None, None, 1 if west else -1))
+        pixels, cover = self._shown(pixels)[:, *turn], cover[turn]
+        if inside == placed:
+            return pixels, cover
         values, valid = self._blank(window)
-        if inside:
-            west, north = self.layer.info.transform.a > 0, self.layer.info.transform.e < 0
-            col = inside.col_off if west else wide - inside.col_end
-            row = inside.row_off if north else high - inside.row_end
-            pixels, cover = self._read(Window(col, row, inside.width, inside.height))
-            turn = (slice(None, None, 1 if north else -1), slice(None, None, 1 if west else -1))
-            there = inside.slices(placed)
-            values[:, *there] = pixels[:, *turn][self._show]
-            valid[there] = cover[turn]
+        there = inside.slices(placed)
+        values[:, *there], valid[there] = pixels, cover
         return values, valid
 
     def _warped(self, window: Window) -> Block:
@@ -173,7 +176,7 @@ class GriddedReader:
                 pixels, cover = self.layer.blocks.get((row, col), partial(self._read, block))
                 inside = block.intersection(placed)
                 there, part = inside.slices(placed), inside.slices(block)
-                values[:, *there] = pixels[:, *part][self._show]
+                values[:, *there] = self._shown(pixels[:, *part])
                 valid[there] = cover[part]
         return values, valid
 
@@ -181,10 +184,16 @@ class GriddedReader:
         shape = (window.height, window.width)
         return np.zeros((len(self._show), *shape), np.result_type(*self._file.dtypes)), np.zeros(shape, bool)
 
+    def _shown(self, pixels: np.ndarray) -> np.ndarray:
+        return pixels if self._show == [*range(len(pixels))] else pixels[self._show]
+
     def _read(self, window: Window) -> Block:
         """Return the bands of the open VRT, each once, and where they have data."""
         at = RasterWindow(*astuple(window))
-        values = np.stack([self._file.read(band, window=at) for band in self._file.indexes])
+        shape = self._file.count, window.height, window.width
+        values = np.empty(shape, np.result_type(*self._file.dtypes))
+        for number, band in enumerate(values, 1):
+            self._file.read(number, window=at, out=band)
         valid = self._mask.read(1, window=at) > FULL
         if values.dtype.kind == "f":
             valid &= np.isfinite(values).all(axis=0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +15,7 @@ import numpy as np
 
 from tiling import pair_notes, preconditions
 from tiling.bands import BandRequest, choose_bands, unnamed_band
+from tiling.block_cache import Block
 from tiling.data_blocks import common_data
 from tiling.errors import NothingValid
 from tiling.fill import Fill, Lattice, without_fill
@@ -20,6 +23,7 @@ from tiling.grid import Window, around
 from tiling.gridded import GriddedReader, GriddedScene
 from tiling.normalization import Normalization
 from tiling.preconditions import Precondition
+from tiling.prefetch import map_ahead
 from tiling.radiometry import Scale, Stretch, Table
 from tiling.registration import NOTICEABLE, Registration, measure
 from tiling.sampling import everywhere, only_values, sample_cells, sample_pixels
@@ -139,17 +143,24 @@ class ScenePair:
 
         A pixel without data on either date, or outside the grid, is not valid and 0 on both dates.
         """
-        inside = window.intersection(Window(0, 0, self.grid.width, self.grid.height))
-        dates = np.zeros((2, 3, window.height, window.width), np.uint8)
-        valid = np.zeros((window.height, window.width), bool)
-        if inside:
-            rows, cols = inside.slices(window)
-            before, after, seen = self._read_raw(inside)
-            for date, values, table in zip(dates, (before, after), self._tables, strict=True):
-                pixels = values if table is None else table.apply(values)
-                date[:, rows, cols] = pixels if seen.all() else np.where(seen, pixels, 0)
-            valid[rows, cols] = seen
-        return dates[0], dates[1], valid
+        return _of_both(self._read_shown(0, window), self._read_shown(1, window))
+
+    def read_ahead(
+        self, windows: Sequence[Window], most: int
+    ) -> Generator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield :meth:`read` of each window; a thread for each date reads up to ``most`` windows ahead.
+
+        GDAL keeps decoded blocks for each open file: two threads on one date would decode many of them twice.
+        Closing the iterator early stops the threads and closes their files.
+        """
+        with ExitStack() as stack:
+            stack.callback(self.release_ended_threads)
+            dates = []
+            for date in (0, 1):
+                pool = ThreadPoolExecutor(1, thread_name_prefix="read-date")
+                stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+                dates.append(map_ahead(pool, partial(self._read_shown, date), windows, most))
+            yield from map(_of_both, *dates)
 
     def seen(self, window: Window) -> np.ndarray:
         """Return where each date has data, (2, h, w) bool, in a window inside the grid; fill is none."""
@@ -181,6 +192,20 @@ class ScenePair:
         """Return both dates in the types of their files and where both are valid."""
         (before, seen_before), (after, seen_after) = (self._read_date(date, window) for date in (0, 1))
         return before, after, seen_before & seen_after
+
+    def _read_shown(self, date: int, window: Window) -> Block:
+        """Return a date (3, h, w) uint8, and where it has data, in a window that may leave the grid."""
+        inside = window.intersection(Window(0, 0, self.grid.width, self.grid.height))
+        if inside != window:
+            pixels = np.zeros((3, window.height, window.width), np.uint8)
+            seen = np.zeros(pixels.shape[1:], bool)
+            if inside:
+                rows, cols = inside.slices(window)
+                pixels[:, rows, cols], seen[rows, cols] = self._read_shown(date, inside)
+            return pixels, seen
+        values, seen = self._read_date(date, window)
+        table = self._tables[date]
+        return values if table is None else table.apply(values), seen
 
     def _read_date(self, date: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """Return the pixels of a date, and where it has data."""
@@ -322,6 +347,15 @@ class ScenePair:
             if not has:
                 return f"{info.path}: all its pixels on the common ground are nodata; {remedy}"
         return f"{self.before.path} and {self.after.path}: no pixel has data on both dates; {remedy}"
+
+
+def _of_both(before: Block, after: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return both dates, 0 where one has no data, and where both have."""
+    valid = before[1] & after[1]
+    first, second = (
+        pixels if valid.all() else np.where(valid, pixels, np.uint8(0)) for pixels in (before[0], after[0])
+    )
+    return first, second, valid
 
 
 def _whole(shift: float) -> float:

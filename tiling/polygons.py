@@ -111,8 +111,8 @@ class Polygonizer:
         """
         if self._position is not None:
             # An empty row closes all regions.
-            columns = _with_neighbours(self._seam > 0)
-            self._collect(np.zeros((1, len(columns)), np.int32), self._position[0], columns)
+            near = _with_neighbours(self._seam > 0)
+            self._collect(np.zeros((1, len(near)), np.int32), self._position[0], near)
         self._settle()
         matrix = transform if transform is not None else Affine.identity()
         numbered: list[tuple[int, ChangeRegion]] = []

@@ -1,16 +1,13 @@
 """Read the tiles of a pair ahead in threads, in order."""
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
 from tiling.grid import Tile, TileGrid
 from tiling.pair import ScenePair
-from tiling.prefetch import map_ahead
-
-THREADS = 2
 
 
 @dataclass(frozen=True)
@@ -38,13 +35,8 @@ def read_tiles(
     threads and closes their files. Errors are raised at their tile.
     """
 
-    def read(tile: Tile) -> PairTile:
-        return PairTile(*pair.read(tile.window), tile)
-
-    tiles = (grid[index] for index in (range(len(grid)) if numbers is None else numbers))
-    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="read-tiles")
-    try:
-        yield from map_ahead(pool, read, tiles, ahead + 1)  # the current one and those after it
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        pair.release_ended_threads()
+    tiles = [grid[index] for index in (range(len(grid)) if numbers is None else numbers)]
+    # The current tile and those after it.
+    with closing(pair.read_ahead([tile.window for tile in tiles], ahead + 1)) as dates:
+        for tile, read in zip(tiles, dates, strict=True):
+            yield PairTile(*read, tile)

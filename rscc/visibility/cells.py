@@ -1,6 +1,7 @@
 """What the detector sees of a pair: colour, contrast and darkest pixel of cells of 8 x 8 pixels."""
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 CELL = 8
 """Pixels a side."""
@@ -22,23 +23,30 @@ def cells_of(image: np.ndarray, valid: np.ndarray) -> np.ndarray:
         image: (3, h, w) uint8, 0 where not valid.
         valid: (h, w) bool, which pixels have data; h and w are multiples of :data:`CELL`.
     """
-    share = _means(valid[None].astype(np.float32))  # (1, rows, cols)
-    scale = 1 / (255 * np.maximum(share, 1 / CELL**2))
-    colour = _means(image.astype(np.float32)) * scale
-    grey = image.astype(np.float32).sum(axis=0, keepdims=True) / 3
-    mean, square = _means(grey) * scale, _means(grey**2) * scale / 255
-    deviation = np.sqrt(np.maximum(square - mean**2, 0))
-    lowest = np.where(valid, image.min(axis=0), 255)
-    darkest = _blocks(lowest[None]).min(axis=(2, 4)) / np.float32(255)
-    darkest = np.where(share > 0, darkest, 0)
-    return np.concatenate([colour, deviation, darkest, share]).astype(np.float32)
+    share = _sums(valid.view(np.uint8), np.uint16) / CELL**2  # (rows, cols)
+    scale = 1 / (255 * CELL**2 * np.maximum(share, 1 / CELL**2))
+    colour = _sums(image, np.uint16) * scale
+    grey = np.add.reduce(image, axis=0, dtype=np.uint16).astype(np.float32)  # of all bands together
+    square = _sums(grey**2, np.float32) * scale / (9 * 255)
+    deviation = np.sqrt(np.maximum(square - colour.mean(axis=0) ** 2, 0))
+    lowest = np.where(valid, image.min(axis=0), np.uint8(255))
+    darkest = _rows(_rows(lowest).min(axis=1).T.copy()).min(axis=1).T
+    darkest = np.where(share > 0, darkest / 255, 0)
+    return np.concatenate([colour, [deviation, darkest, share]]).astype(np.float32)
 
 
-def _means(values: np.ndarray) -> np.ndarray:
-    means: np.ndarray = _blocks(values).mean(axis=(2, 4))
-    return means
+def _sums(values: np.ndarray, dtype: DTypeLike) -> np.ndarray:
+    """Return the sums of (..., h, w) over cells, (..., h / 8, w / 8) float64.
+
+    Args:
+        dtype: a type that holds the sum of 8 values.
+    """
+    columns = _rows(values).sum(axis=-2, dtype=dtype).astype(np.float64)
+    sums: np.ndarray = columns.reshape(*columns.shape[:-1], -1, CELL) @ np.ones(CELL)
+    return sums
 
 
-def _blocks(values: np.ndarray) -> np.ndarray:
-    bands, height, width = values.shape
-    return values.reshape(bands, height // CELL, CELL, width // CELL, CELL)
+def _rows(values: np.ndarray) -> np.ndarray:
+    """Return (..., h, w) as (..., h / 8, 8, w)."""
+    *bands, height, width = values.shape
+    return values.reshape(*bands, height // CELL, CELL, width)

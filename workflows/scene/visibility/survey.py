@@ -6,7 +6,9 @@ depend on strips, tiles or boxes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,8 @@ LEAST_VALID = 0.5
 """Share of a cell's pixels on the grid that must have data."""
 STRIP = 256
 """Rows of cells that are looked at together, besides those around them."""
+PART = 512, 64
+"""Columns and rows of cells whose pixels are read together."""
 
 
 def survey(pair: ScenePair, area: Window, folder: Path, detector: VeilDetector | None) -> None:
@@ -64,36 +68,43 @@ def _strips(
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yield the first row of each strip and its layers, (6, rows, columns) uint8."""
     whole = Window(0, 0, pair.grid.width, pair.grid.height)
-    kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for row in range(0, grid.rows, STRIP):
-        first, last = max(0, row - MARGIN), min(grid.rows, row + STRIP + MARGIN)
-        kept = {number: cells for number, cells in kept.items() if number >= first}
-        for number in range(first, last):
-            if number not in kept:
-                kept |= _cell_rows(pair, grid, number, last)
-        dates = [np.stack([kept[number][date] for number in range(first, last)], axis=1) for date in (0, 1)]
-        found = np.zeros((len(BANDS), *dates[0].shape[1:]), np.uint8)
-        if detector is not None and dates[0][-1].any():
-            found[:] = detector.layers(*dates)
-        inside = grid.covered(Window(0, first, grid.columns, last - first), whole)
-        found[:2, dates[0][-1] < LEAST_VALID * inside] = HIDDEN_BY.index("fill")
-        stop = min(grid.rows, row + STRIP)
-        yield row, found[:, row - first : stop - first]
+    top, cells = 0, np.zeros((2, CHANNELS + 1, 0, grid.columns), np.float32)
+    with closing(_cells(pair, grid)) as further:
+        for row in range(0, grid.rows, STRIP):
+            first, last = max(0, row - MARGIN), min(grid.rows, row + STRIP + MARGIN)
+            parts = [cells[:, :, first - top :]]
+            while first + sum(part.shape[2] for part in parts) < last:
+                parts.append(next(further))
+            top, cells = first, np.concatenate(parts, axis=2)
+            before, after = cells[:, :, : last - first]
+            found = np.zeros((len(BANDS), *before.shape[1:]), np.uint8)
+            if detector is not None and before[-1].any():
+                found[:] = detector.layers(before, after)
+            inside = grid.covered(Window(0, first, grid.columns, last - first), whole)
+            found[:2, before[-1] < LEAST_VALID * inside] = HIDDEN_BY.index("fill")
+            stop = min(grid.rows, row + STRIP)
+            yield row, found[:, row - first : stop - first]
 
 
-def _cell_rows(
-    pair: ScenePair, grid: CellGrid, first: int, last: int
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Read rows of cells: the cells of both dates, (channels, columns) each, by their row."""
-    parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-    for col in range(0, grid.columns, STRIP):
-        window = grid.pixels(Window(col, first, min(STRIP, grid.columns - col), last - first))
-        if not any(map(window.intersection, pair.data_near)):
-            for part in parts:
-                part.append(np.zeros((CHANNELS + 1, last - first, window.width // CELL), np.float32))
-            continue
-        *dates, valid = pair.read(window)
-        for part, image in zip(parts, dates, strict=True):
-            part.append(cells_of(image, valid))
-    before, after = (np.concatenate(part, axis=2) for part in parts)
-    return {first + row: (before[:, row], after[:, row]) for row in range(last - first)}
+def _cells(pair: ScenePair, grid: CellGrid) -> Generator[np.ndarray]:
+    """Yield the cells of both dates, (2, CHANNELS + 1, rows, columns) float32, from top to bottom."""
+
+    def has_data(part: Window) -> bool:
+        return any(map(grid.pixels(part).intersection, pair.data_near))
+
+    whole = Window(0, 0, grid.columns, grid.rows)
+    parts = [
+        Window(col, row, *PART).intersection(whole)
+        for row in range(0, grid.rows, PART[1])
+        for col in range(0, grid.columns, PART[0])
+    ]
+    with closing(pair.read_ahead([grid.pixels(part) for part in filter(has_data, parts)], 2)) as reads:
+        for _, across in groupby(parts, key=lambda part: part.row_off):
+            columns = []
+            for part in across:
+                cells = np.zeros((2, CHANNELS + 1, part.height, part.width), np.float32)
+                if has_data(part):
+                    *dates, valid = next(reads)
+                    cells[:] = [cells_of(date, valid) for date in dates]
+                columns.append(cells)
+            yield np.concatenate(columns, axis=3)
