@@ -38,7 +38,7 @@ from model_sizes import build
 from PIL import Image
 from rasterio.windows import Window
 
-from rscc.captioner import load_captioner
+from rscc.captioner import Captioner
 from rscc.configs import load_config
 from rscc.evaluation.markdown import table
 from rscc.model_folder import find_model, load_model, open_model_folder
@@ -157,7 +157,7 @@ def ways_of(
         PLAIN: lambda: plain_loop(pair, plain),
         RESEARCH: lambda: research_style(files, paper, config.data.size, words),
     }
-    loaded = cache(load_captioner)
+    loaded = cache(Captioner.load)
     for more in ("", *also):
         options = ["--model", model, *more.split()]
         for name, run in (

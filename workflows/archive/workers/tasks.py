@@ -92,7 +92,7 @@ class ModelSource:
         model: name or folder of the model.
         device: where it computes, as ``rscc caption --device`` takes it.
         load: returns the captioner for (model, device), a function at the top level of a module; None takes
-            :func:`rscc.captioner.load_captioner`.
+            :meth:`rscc.Captioner.load`.
         detector: see :meth:`rscc.Captioner.with_detector`; None: the model's change head.
     """
 
@@ -114,7 +114,7 @@ class ModelSource:
         """
         with _LOADING:
             if self not in _LOADED:
-                load: Callable[[str, str], Captioner] = self.load or import_module(self.module).load_captioner
+                load: Callable[[str, str], Captioner] = self.load or import_module(self.module).Captioner.load
                 captioner = load(self.model, self.device)
                 if self.detector is not None:
                     captioner = captioner.with_detector(self.detector)
