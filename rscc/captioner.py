@@ -324,7 +324,6 @@ class Captioner:
         return ChangePrediction(maps.cpu().numpy(), changed.cpu().numpy())
 
     def _answers(self, maps: tuple[torch.Tensor, torch.Tensor], change: np.ndarray) -> torch.Tensor:
-        """Return the logits of all heads at every position, (B, K, h, w), in the order of :meth:`survey`."""
         assert self.facts is not None, "the model has no fact heads"
         answers = fact_answers(self.facts, *maps, torch.from_numpy(change).to(self.device))
         check_finite(self.card.name, answers)

@@ -256,7 +256,6 @@ def load_detector(folder: ModelFolder) -> ChangeDetector:
 
 
 def _loaded(folder: ModelFolder, network: Callable[[], Network], wanted: Callable[[str], bool]) -> Network:
-    """Build a network and fill it with the stored tensors whose names are wanted."""
     from safetensors import SafetensorError
 
     from rscc.weights import built_for, load_weights, stored_elements

@@ -68,7 +68,6 @@ def declare_missing_operators(package_folder: Path) -> tuple[str, ...]:
 
 
 def _load_compiled_library(package_folder: Path) -> bool:
-    """Load the library from where torchvision will load it; loading it twice does no harm."""
     import torch
 
     details = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES)

@@ -251,7 +251,6 @@ def _matches(wanted: _Points, points: _Points) -> Iterator[tuple[int, int]]:
 
 
 def _match_around(first: np.ndarray, place: np.ndarray, second: np.ndarray, met: np.ndarray) -> bool:
-    """Return whether the surroundings of two points match."""
     (top, left), (row, column) = (np.maximum(one - _AROUND, 0) for one in (place, met))
     one = first[top : place[0] + _AROUND + 1, left : place[1] + _AROUND + 1]
     other = second[row : met[0] + _AROUND + 1, column : met[1] + _AROUND + 1]

@@ -115,7 +115,6 @@ class MaskSource(_ShuffledBatches, Dataset[PairSample]):
         return self._samples[record.before]
 
     def _read_all(self) -> None:
-        """Read every pair that was not read yet, in threads."""
         records = {record.before: record for record in self.entries}
         with ThreadPoolExecutor() as threads:
             deque(threads.map(self._read, records.values()), maxlen=0)

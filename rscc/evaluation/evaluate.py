@@ -240,7 +240,6 @@ def evaluate_records(
 
 
 def _objects_readable() -> tuple[bool, list[str]]:
-    """Return whether the parser that reads objects is installed, and otherwise a note."""
     try:
         load_parser()
     except (ExtraNotInstalled, WeightsNotFound) as error:
@@ -274,7 +273,6 @@ class _SeenPredictions:
 
 
 def _count_pairs(records: Sequence[PairRecord], kinds: Kinds) -> dict[str, int]:
-    """Return the number of pairs by subset, 0 for an empty one."""
     members = subsets(records, kinds)
     counts = dict.fromkeys(SUBSETS, 0) | {name: len(pairs) for name, pairs in members.items()}
     changed = sum(map(truly_changed, records))
@@ -294,7 +292,6 @@ def _model_record(card: ModelCard) -> dict[str, Any]:
 def _score_facts(
     records: Sequence[PairRecord], captions: Mapping[str, Sequence[str]], objects: bool
 ) -> list[FactScores]:
-    """Score the facts that captions state: model, people, baselines; empty if no pair changed."""
     if not any(map(truly_changed, records)):
         return []
     scorer = FactScorer(records, objects=objects)

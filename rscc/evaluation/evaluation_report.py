@@ -118,7 +118,6 @@ class EvaluationReport:
         return [row for row in self.rows if row.name == self.rows[0].name]
 
     def _subset_tables(self) -> list[str]:
-        """Return a table per subset with a row per captioner."""
         spice = any(row.captions.spice is not None for row in self.rows)
         masks = any(row.mask is not None for row in self.rows)
         head = (*_SCORES, *(("SPICE",) if spice else ()), "flag acc.", *(_MASK if masks else ()))
@@ -303,7 +302,6 @@ def _with_interval(value: float | None, interval: Interval | None) -> str:
 
 
 def _share_cell(value: float | None, interval: Interval | None) -> str:
-    """Return a share in 0..1 as a percentage with its interval."""
     if value is None:
         return _NONE
     return _with_interval(100 * value, None if interval is None else (100 * interval[0], 100 * interval[1]))

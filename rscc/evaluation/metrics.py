@@ -236,7 +236,6 @@ def _bleu(module: Any, truth: Words, candidates: Words) -> tuple[list[float], li
 
 
 def _start_meteor() -> Any:
-    """Start a METEOR that keeps its counts."""
     from pycocoevalcap.meteor.meteor import Meteor
 
     class CountingMeteor(Meteor):

@@ -123,7 +123,6 @@ def paper_tables(dataset: str) -> PaperTables:
 
 
 def _scores_by_subset(printed: dict[str, Any], line: dict[str, Any]) -> list[tuple[str, dict[str, float]]]:
-    """Return (subset, scores) of one line of one printed table."""
     numbers = {key: value for key, value in line.items() if isinstance(value, float)}
     if "metric" in printed:
         return [(subset, {printed["metric"]: value}) for subset, value in numbers.items()]

@@ -121,7 +121,6 @@ def table_path(path: Path) -> Path:
 
 
 def _table(pairs: Sequence[Predicted]) -> str:
-    """Return one line of CSV per pair, the references of a pair joined by " | "."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(TABLE_HEAD)

@@ -135,7 +135,6 @@ def measure_robustness(
 def _disturbed_pairs(
     records: Sequence[PairRecord], side: int, number: int, disturb: Disturbance
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield every image of the records with its disturbed copy; ``number`` is that of the disturbance."""
     for place, record in enumerate(records):
         for date, (image,) in enumerate(read_batch([record], side)[:2]):
             yield image, disturb(image, np.random.default_rng((_SEED, number, place, date)))

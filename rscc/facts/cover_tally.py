@@ -130,7 +130,6 @@ class CoverTally:
         )
 
     def _before(self) -> dict[str, float]:
-        """Return the cover of most of the change before, with its share."""
         shares = {
             name: sum(self.counts[name, 1, new] for new in (-1, 0, 1)) / self.pixels
             for name in ("water", *PLANTS)

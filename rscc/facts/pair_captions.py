@@ -143,7 +143,6 @@ def _no_change(probability: float) -> Caption:
 
 
 def _score(card: ModelCard, likelihood: float, probability: float) -> float:
-    """Return the score of a sentence about a change that exists with ``probability``."""
     calibration = card.calibration
     if calibration is None or calibration.score is None:
         return likelihood

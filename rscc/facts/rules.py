@@ -144,6 +144,5 @@ def _one_of_both(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def _of_kind(values: Mapping[str, float], kind: str) -> dict[str, float]:
-    """Return the answers of a kind by object class, the most probable first."""
     chosen = {name.partition(" ")[2]: value for name, value in values.items() if name.startswith(f"{kind} ")}
     return dict(sorted(chosen.items(), key=lambda item: -item[1]))

@@ -54,7 +54,6 @@ class Localiser(ABC):
         """Return maps (B, H, W) float32 in 0..1 of the given size."""
 
     def _silenced(self, features: DifferenceFeatures) -> Tensor:
-        """Return P(changed) of each pair, (B,) float32, 0 where it is below the threshold."""
         probability = changed_probability(features, self.flag)
         return torch.where(probability >= self.changed_threshold, probability, 0.0)
 

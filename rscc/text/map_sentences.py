@@ -89,7 +89,6 @@ def _sentences(facts: ChangeFacts) -> Iterator[str]:
 
 
 def _changes(facts: ChangeFacts) -> list[str]:
-    """Return clauses that state what came and what is gone, in several ways."""
     came, old = _subject(facts, gone=False), _subject(facts, gone=True)
     if not (facts.came and facts.gone):
         words, plural = old if facts.gone else came
@@ -112,7 +111,6 @@ def _changes(facts: ChangeFacts) -> list[str]:
 
 
 def _verbs(facts: ChangeFacts, *, gone: bool) -> tuple[tuple[str, str], ...]:
-    """Return the verbs that fit all that came or is gone."""
     if gone:
         if not facts.cleared and "building" in facts.gone:
             return _DESTROYED_VERBS
@@ -121,7 +119,6 @@ def _verbs(facts: ChangeFacts, *, gone: bool) -> tuple[tuple[str, str], ...]:
 
 
 def _subject(facts: ChangeFacts, *, gone: bool) -> tuple[str, bool]:
-    """Return a noun phrase for all that came or is gone, and whether it is plural."""
     things = _things(facts, gone=gone)
     return listed(things), len(things) > 1 or any(map(is_plural, things))
 

@@ -154,7 +154,6 @@ def _noun_segments(document: Doc) -> tuple[str, ...]:
 
 
 def _entities(document: Doc) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the entities of a caption, and those that are subjects."""
     every, subject = [], []
     for chunk in document.noun_chunks:
         words = list(chunk)

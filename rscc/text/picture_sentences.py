@@ -138,7 +138,6 @@ def _best(slots: list[list[str]], prefer: Preference | None) -> list[str]:
 
 
 def _clauses(facts: ChangeFacts, *, gone: bool) -> list[str]:
-    """Return each subject with each verb that fits all that came or is gone."""
     verbs = _verbs(facts, gone=gone)
     return [f"{words} {verb[plural]}" for words, plural in _subjects(facts, gone=gone) for verb in verbs]
 
@@ -164,7 +163,6 @@ def _subjects(facts: ChangeFacts, *, gone: bool) -> list[tuple[str, bool]]:
 
 
 def _options(facts: ChangeFacts, name: str, *, gone: bool) -> tuple[str, ...]:
-    """Return the noun phrases for one class."""
     if name == "building":
         return _buildings(facts, building_count(facts, gone=gone))
     if name == "trees":
@@ -185,7 +183,6 @@ def _buildings(facts: ChangeFacts, count: int | None) -> tuple[str, ...]:
 
 
 def _taken(facts: ChangeFacts, name: str) -> str:
-    """Return one class that is gone as the object of "replace"."""
     count = building_count(facts, gone=True)
     if name == "building" and count is not None:
         one = "the building" if facts.large else "the house"

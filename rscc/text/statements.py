@@ -134,7 +134,6 @@ def agreed(statements: Sequence[frozenset[str]], least: int = 2) -> frozenset[st
 
 
 def _new(clause: Clause) -> list[str]:
-    """Return the noun phrases of what came in a clause."""
     match clause.kind:
         case "appear":
             rest = split_replaced(clause.rest)[0]
@@ -148,11 +147,9 @@ def _new(clause: Clause) -> list[str]:
 
 
 def _things(phrase: str) -> list[str]:
-    """Return the things that a noun phrase names, each without its location."""
     return [head(segment) for segment in _SEGMENTS.split(phrase)]
 
 
 def _objects(things: Sequence[str]) -> frozenset[str]:
-    """Return the first class of every object among some things."""
     named = (objects_among([(word, True) for word in thing.split()]) for thing in things)
     return frozenset(names[0] for one in named for _, names in one.words)

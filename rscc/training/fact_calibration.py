@@ -100,7 +100,6 @@ def adapted_rules(start: FactRules, logits: np.ndarray, labels: np.ndarray, chan
 
 
 def _adapt(row: tuple[float, ...], logits: np.ndarray, labels: np.ndarray) -> tuple[float, ...]:
-    """Return weights and offset, adapted to labels (N,) by the logits (N,) that they gave."""
     scale, shift = fit_adaptation(logits, labels > 0)
     *weights, offset = row
     return (*(scale * weight for weight in weights), scale * offset + shift)

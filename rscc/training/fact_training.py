@@ -171,7 +171,6 @@ def _prepare_fitter(
     threshold: float,
     start: FactModel | None,
 ) -> _HeadFitter:
-    """Run the trunk over all pairs, those of ``records`` first."""
     device = next(model.parameters()).device
     initial = _whitened_heads(model, records, config) if start is None else copy.deepcopy(start.heads)
     initial = initial.to(device)
@@ -287,7 +286,6 @@ def _view_pairs(
 
 
 def _position_logits(heads: FactHeads, views: TrunkViews, part: Tensor) -> Tensor:
-    """Return the logits of all positions of some pairs, (B, P, len(ANSWERS))."""
     maps = views.maps[part].float()
     return heads.positions(maps[:, 0], maps[:, 1], views.cells[part])
 

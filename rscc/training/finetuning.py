@@ -82,7 +82,6 @@ def compare_scores(
 
 
 def _cider_gain(old: dict[str, EvaluationRow], new: dict[str, EvaluationRow], subset: str) -> Interval:
-    """Return the interval of the gain in CIDEr; (0, 0) if the subset has no CIDEr."""
     if subset not in old or "cider" not in old[subset].captions.per_pair:
         return (0.0, 0.0)
     before, after = (list(rows[subset].captions.per_pair["cider"].values()) for rows in (old, new))
@@ -160,7 +159,6 @@ def learn_facts(run: Run, train: Sequence[PairRecord], val: Sequence[PairRecord]
 
 
 def _card_with_facts(card: ModelCard, pairs: str, name: str, version: str) -> ModelCard:
-    """Return the card of a start whose facts were trained further on some pairs."""
     return replace(card, name=name, version=version, data=f"{card.data} Facts trained further on {pairs}.")
 
 

@@ -122,7 +122,6 @@ def _view_crops(model: ChangeCaptioner, root: Path, config: Config) -> _RoadView
 
 
 def _fit_road_head(views: _RoadViews, members: np.ndarray, seed: int) -> RoadHead:
-    """Return a head fitted on some of the crops."""
     torch.manual_seed(seed)
     head = RoadHead(channels=views.maps.shape[-1]).to(views.maps.device)
     positions = views.maps[torch.from_numpy(members[::4])].float().flatten(0, 1)

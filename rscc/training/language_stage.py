@@ -190,7 +190,6 @@ def train_language(run: Run, train: Sequence[PairRecord], *, resume: bool) -> Mo
 def _build_language_model(
     run: Run, train: Sequence[PairRecord], corpus: Sequence[Sequence[str]]
 ) -> ChangeCaptioner:
-    """Build the model of the config, only its decoder trainable, with the words of pairs and corpus."""
     config = run.config
     start = None if run.paths.start is None else open_start(run.paths.start)
     captions = [caption for record in train for caption in record.captions]

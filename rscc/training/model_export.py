@@ -116,20 +116,17 @@ def export_model(
 
 
 def _paper_title(config: Config) -> str:
-    """Return the paper's name; of DAVIR with its size, where that is not the paper's."""
     compact = config.model.paper == "davir" and config.model.options.get("size", "compact") == "compact"
     return config.model.paper.upper() + " (compact)" * compact
 
 
 def _sources(paths: RunPaths) -> tuple[ModelFolder | None, ModelFolder | None]:
-    """Return the models that trunk and change head, and that the words, come from."""
     models = (paths.trunk, paths.start)
     trunk, start = (None if model is None else open_model_folder(find_model(model)) for model in models)
     return trunk or start, start or trunk
 
 
 def _card_of_trained_head(source: ModelFolder | None) -> ModelCard | None:
-    """Return the card of the model that a trained change head comes from, if there is one."""
     if source is None or source.card.parts or source.card.localiser != "change_head":
         return None
     return source.card

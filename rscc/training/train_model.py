@@ -91,7 +91,6 @@ def _with_fast_precision(run: Run) -> Run:
 def _train_facts_alone(
     run: Run, train: Sequence[PairRecord], val: Sequence[PairRecord], *, resume: bool
 ) -> ModelFolder:
-    """Train only the fact heads of the start, which writes no checkpoint."""
     output = run.paths.output
     if resume and (output / "checkpoint.pt").is_file():
         raise ConfigInvalid(
@@ -108,7 +107,6 @@ def _train_facts_alone(
 def _train_captioner(
     run: Run, train: Sequence[PairRecord], val: Sequence[PairRecord], *, resume: bool
 ) -> ModelFolder:
-    """Train trunk, change head or captioner by the loop, and write the model folder."""
     config, paths, start = run.config, run.paths, run.start
     parts = training_parts(run, train)
     train, captions = parts[0], every_caption(parts)
@@ -143,7 +141,6 @@ def _train_captioner(
 def _validation(
     run: Run, train: Sequence[PairRecord], val: Sequence[PairRecord], cache: PairCache
 ) -> Validate:
-    """Return the validation that chooses the checkpoint; ``cache`` is of ``val``."""
     config = run.config
     if config.train.select == "mask_f1":
         if all(record.mask is None for record in val):

@@ -186,7 +186,6 @@ class Trainer:
         return new < best if name in LOWER_IS_BETTER else new > best
 
     def _train_epoch(self) -> dict[str, float]:
-        """Train one epoch; return the mean of every loss term, and ``total``."""
         settings, model = self.config.train, self.model
         torch.manual_seed(settings.seed * 100_003 + self.epoch)
         model.train()

@@ -142,7 +142,6 @@ def _is_grey(date: np.ndarray) -> np.ndarray:
 
 
 def _near(mask: np.ndarray, reach: int) -> np.ndarray:
-    """Return the cells within so many of one of a mask."""
     if not mask.any():
         return mask
     return np.asarray(ndimage.maximum_filter(mask, 2 * reach + 1))

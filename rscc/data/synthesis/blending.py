@@ -165,7 +165,6 @@ def _mismatch(image: np.ndarray, place: tuple[int, int], patch: np.ndarray, alph
 
 
 def _best(scored: list[tuple[Choice, float]], most: float) -> Choice | None:
-    """Return the choice with the smallest mismatch, if that is at most ``most``."""
     choice, least = min(scored, key=lambda pair: pair[1], default=(None, np.inf))
     return choice if least <= most else None
 

@@ -107,7 +107,6 @@ def _regions(inside: np.ndarray) -> tuple[str, ...]:
 
 
 def _stand_in_line(centres: np.ndarray) -> bool:
-    """Return whether at least three points (N, 2) lie close to one line."""
     if len(centres) < 3:
         return False
     spread = np.linalg.svd(centres - centres.mean(0), compute_uv=False)
@@ -226,7 +225,6 @@ class Grammar:
 
 
 def _draw(counts: Counter[str], rng: np.random.Generator) -> str:
-    """Draw one word by its frequency; without words return an empty text."""
     words = sorted(counts)
     if not words:
         return ""

@@ -192,7 +192,6 @@ def _tile(source: _Source, top: int, left: int, side: int, rng: np.random.Genera
 
 
 def _coarser(pair: MediumPair, factor: float) -> MediumPair:
-    """Resample a tile to ``factor`` times coarser pixels and back."""
     side = round(SIZE / factor)
     images = [
         resize(resize(image, (side, side)), (SIZE, SIZE)) for image in (pair.sample.before, pair.sample.after)

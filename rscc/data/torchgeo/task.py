@@ -126,7 +126,6 @@ class ChangeCaptioningTask(LightningModule):
         return total
 
     def _pair_batch(self, batch: dict[str, Any]) -> PairBatch:
-        """Return a batch as the models read it, with one random caption of each pair."""
         before, after = (255 * batch["image"]).unbind(1)
         mask = batch["mask"].squeeze(1)
         pairs = PairBatch(
