@@ -188,13 +188,9 @@ class TrainConfig:
     def __post_init__(self) -> None:
         self._take_schedule()
         check_choice("train.protocol", self.protocol, PROTOCOLS, " or ")
-        check(
-            self.optimizer in ("adam", "adamw"), f"train.optimizer {self.optimizer!r}: use 'adam' or 'adamw'"
-        )
-        check(
-            self.objective in OBJECTIVES, f"train.objective {self.objective!r}: use {', '.join(OBJECTIVES)}"
-        )
-        check(self.select in SELECTORS, f"train.select {self.select!r}: use {', '.join(SELECTORS)}")
+        check_choice("train.optimizer", self.optimizer, ("adam", "adamw"), " or ")
+        check_choice("train.objective", self.objective, OBJECTIVES)
+        check_choice("train.select", self.select, SELECTORS)
         check(
             (self.objective == "language") == (self.select == "perplexity"),
             "train.objective 'language' and train.select 'perplexity' belong together; set both or none",
@@ -221,7 +217,7 @@ class TrainConfig:
         )
 
     def _take_schedule(self) -> None:
-        check(self.schedule in SCHEDULES, f"train.schedule {self.schedule!r}: use {' or '.join(SCHEDULES)}")
+        check_choice("train.schedule", self.schedule, SCHEDULES, " or ")
         if self.schedule == "cosine":
             return
         for name, value in PAPER_SCHEDULE.items():
@@ -275,7 +271,7 @@ class CardConfig:
     search_size: int = 0
 
     def __post_init__(self) -> None:
-        check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")
+        check_choice("card.sentences", self.sentences, SENTENCES)
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1] < math.inf
         check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
         check_support(self.support)

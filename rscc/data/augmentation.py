@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 from PIL import Image, ImageFilter
+from scipy import ndimage
 
 from rscc.data.pairs import PairSample, flip_sample, map_arrays, resize_sample
 from rscc.images import resize
@@ -45,9 +46,7 @@ def shift_image(image: np.ndarray, rng: np.random.Generator, most: int) -> np.nd
 def shift_subpixel(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Move one date by up to 1.5 times ``strength`` pixels along each axis, bilinear, edges repeated."""
     dy, dx = rng.uniform(-1.5, 1.5, 2) * strength
-    rows, columns = (np.arange(side) + d for side, d in zip(image.shape[1:], (dy, dx), strict=True))
-    x = _interpolate(image.astype(np.float32), rows, axis=1)
-    return _as_bytes(_interpolate(x, columns, axis=2))
+    return _as_bytes(ndimage.shift(image.astype(np.float32), (0, -dy, -dx), order=1, mode="nearest"))
 
 
 def haze(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
@@ -55,8 +54,7 @@ def haze(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.nda
     light = rng.uniform(200, 245) + np.array([-6, 0, 8], np.float32)[:, None, None]
     coarse = rng.uniform(0.5, 1.0, (3, 3)).astype(np.float32)
     height, width = image.shape[1:]
-    veil = _interpolate(coarse, np.linspace(0, 2, height), axis=0)
-    veil = _interpolate(veil, np.linspace(0, 2, width), axis=1)
+    veil = ndimage.zoom(coarse, (height / 3, width / 3), order=1)
     veil *= 0.7 * strength * float(rng.uniform(0.3, 1))
     return _as_bytes(image * (1 - veil) + light * veil)
 
@@ -127,19 +125,6 @@ def augment_for_masks(sample: PairSample, rng: np.random.Generator, disturbance:
         after = shift_image(after, rng, 2)
     before, after = (disturb(date, rng, disturbance) for date in (before, after))
     return replace(sample, before=before, after=after)
-
-
-def _interpolate(array: np.ndarray, places: np.ndarray, *, axis: int) -> np.ndarray:
-    """Interpolate an array linearly at fractional positions along an axis, edges repeated."""
-    last = array.shape[axis] - 1
-    places = np.clip(places, 0, last)
-    low = np.minimum(places.astype(int), max(last - 1, 0))
-    share = (places - low).astype(np.float32)
-    shape = [1] * array.ndim
-    shape[axis] = -1
-    share = share.reshape(shape)
-    above = np.minimum(low + 1, last)
-    return np.take(array, low, axis) * (1 - share) + np.take(array, above, axis) * share
 
 
 def _as_bytes(x: np.ndarray) -> np.ndarray:

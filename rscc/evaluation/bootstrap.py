@@ -76,12 +76,12 @@ def share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def percentile_interval(scores: np.ndarray, level: float = 0.95) -> Interval | None:
-    """Return the interval that holds ``level`` of the draws' scores; None if one in ten is undefined."""
+def percentile_interval(scores: np.ndarray) -> Interval | None:
+    """Return the interval that holds 95 percent of the draws' scores; None if one in ten is undefined."""
     defined = scores[~np.isnan(scores)]
     if defined.size < 0.9 * scores.size:
         return None
-    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(defined, [0.025, 0.975])
     return float(low), float(high)
 
 

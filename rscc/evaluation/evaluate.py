@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from rscc.captioner import Captioner
+from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.leaks import LeakCheck, Progress, find_leaks, image_files
 from rscc.data.pairs import PairRecord, truly_changed
+from rscc.data.trunk_maps import pooled_features
 from rscc.devices import keep_freed_memory
 from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.baselines import TEMPLATE_BY_COUNT, baseline_captions, template_caption
@@ -22,7 +25,6 @@ from rscc.evaluation.evaluation_report import EvaluationReport, run_record
 from rscc.evaluation.metrics import CaptionScorer, caption_metrics
 from rscc.evaluation.papers import paper_tables, search_name
 from rscc.evaluation.predictions import (
-    PairCaptioner,
     PairPrediction,
     caption_predictions,
     captioner_predictions,
@@ -34,7 +36,7 @@ from rscc.evaluation.score_rows import SUBSETS, EvaluationRow, FactScores
 from rscc.evaluation.scoring import Kinds, kinds_named, kinds_read, score_predictions, subsets
 from rscc.evaluation.stated_facts import FactScorer
 from rscc.model_card import ModelCard
-from rscc.model_folder import sha256_of
+from rscc.model_folder import find_model, load_model, open_model_folder, sha256_of
 from rscc.text.parsing import load_parser
 
 MAX_NEIGHBOURS = 20_000
@@ -85,8 +87,6 @@ def score_model(
     Returns:
         One row per subset, see :func:`subsets`.
     """
-    from rscc.captioner import Captioner
-
     scored = _with_references(records)
     captioner = Captioner.load(model, device=device)
     predictions = captioner_predictions(captioner, scored, beams=beams)
@@ -123,11 +123,6 @@ def evaluate(
         DeviceUnavailable: this machine has no such device.
         ExtraNotInstalled: the libraries of the extra ``train`` are not installed.
     """
-    from rscc.captioner import Captioner
-    from rscc.data.benchmarks.registry import DATASETS
-    from rscc.data.trunk_maps import pooled_features
-    from rscc.model_folder import find_model, load_model, open_model_folder
-
     caption_metrics()
     records = DATASETS[options.dataset](data, options.split).records
     try:
@@ -182,7 +177,7 @@ def _find_leaks(
 
 
 def evaluate_records(
-    captioner: PairCaptioner,
+    captioner: Captioner,
     records: Sequence[PairRecord],
     train: Sequence[PairRecord],
     options: EvaluationOptions = EvaluationOptions(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -53,15 +53,8 @@ class PaperRow:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {
-            "method": self.method,
-            "venue": self.venue,
-            "subset": self.subset,
-            **self.scores,
-            "sources": list(self.sources),
-            "note": self.note,
-            "decoding": self.decoding,
-        }
+        content = asdict(self)
+        return {**content, **content.pop("scores")}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from rscc.sequences import batches
 from rscc.text.no_change import is_no_change
 
 if TYPE_CHECKING:
+    from rscc.captioner import Captioner
     from rscc.model_card import ModelCard
-    from rscc.structures import Caption, ChangePrediction
     from rscc.text.change_facts import ChangeFacts
 
 BATCH = 16
@@ -55,25 +55,6 @@ def prediction_line(record: PairRecord, prediction: PairPrediction) -> str:
     return json.dumps(content, ensure_ascii=False) + "\n"
 
 
-class PairCaptioner(Protocol):
-    """The part of :class:`~rscc.captioner.Captioner` that an evaluation uses."""
-
-    card: ModelCard
-
-    def caption(
-        self, before: np.ndarray, after: np.ndarray, *, beams: int, gated: bool = True
-    ) -> list[Caption]:
-        """Return one caption per pair of (B, 3, H, W) uint8 images."""
-
-    def describe(
-        self, before: np.ndarray, after: np.ndarray, *, beams: int
-    ) -> tuple[ChangePrediction, list[Caption]]:
-        """Return probabilities too."""
-
-    def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
-        """Return only probabilities."""
-
-
 def caption_predictions(captions: Iterable[str]) -> Iterator[PairPrediction]:
     """Yield predictions from captions alone; the caption decides the flag."""
     for caption in captions:
@@ -86,7 +67,7 @@ def masks_count(card: ModelCard) -> bool:
 
 
 def captioner_predictions(
-    captioner: PairCaptioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = BATCH
+    captioner: Captioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = BATCH
 ) -> Iterator[PairPrediction]:
     """Run a captioner over pairs at the model's tile size; masks are enlarged to the size of the images.
 
@@ -113,11 +94,9 @@ def captioner_predictions(
             yield PairPrediction(caption.text, caption.changed, mask, probability, facts)
 
 
-def ungated_captions(
-    captioner: PairCaptioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = BATCH
-) -> Iterator[str]:
+def ungated_captions(captioner: Captioner, records: Sequence[PairRecord], *, beams: int = 3) -> Iterator[str]:
     """Caption pairs by the decoder alone, which then also states that nothing changed, as in the papers."""
-    for part in batches(records, batch_size):
+    for part in batches(records, BATCH):
         before, after, _ = read_batch(part, captioner.card.tile_size)
         yield from (one.text for one in captioner.caption(before, after, beams=beams, gated=False))
 

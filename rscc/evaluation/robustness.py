@@ -11,9 +11,10 @@ from functools import partial
 
 import numpy as np
 
+from rscc.captioner import Captioner
 from rscc.data.augmentation import blur, haze, jpeg, tint
 from rscc.data.pairs import PairRecord, truly_changed
-from rscc.evaluation.predictions import BATCH, PairCaptioner, read_batch
+from rscc.evaluation.predictions import BATCH, read_batch
 from rscc.evaluation.score_rows import Share
 from rscc.sequences import batches
 from rscc.text.reversal import describes_removal, reverse_captions
@@ -100,7 +101,7 @@ def swapped(record: PairRecord) -> PairRecord:
 
 
 def measure_robustness(
-    captioner: PairCaptioner,
+    captioner: Captioner,
     records: Sequence[PairRecord],
     *,
     beams: int = 3,
@@ -140,7 +141,7 @@ def _disturbed_pairs(
             yield image, disturb(image, np.random.default_rng((_SEED, number, place, date)))
 
 
-def called_changed(captioner: PairCaptioner, before: np.ndarray, after: np.ndarray) -> list[bool]:
+def called_changed(captioner: Captioner, before: np.ndarray, after: np.ndarray) -> list[bool]:
     """Return which pairs of (B, 3, H, W) uint8 images are called changed, without captions if possible."""
     threshold = captioner.card.changed_threshold
     if threshold > 0:

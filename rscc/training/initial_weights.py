@@ -1,11 +1,11 @@
 """Weights and vocabulary of the model that a training starts from (``rscc train --from`` and ``--trunk``)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from rscc.config import Config, ModelConfig
@@ -14,6 +14,7 @@ from rscc.model_folder import ModelFolder, find_model, open_model_folder
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.text.tokenizer import load_vocabulary
 from rscc.text.vocabulary import Vocabulary
+from rscc.weights import load_weights
 
 TRUNK_PREFIXES = ("backbone.", "change_head.")
 # Options that CHEERS and DAVIR set when they are prepared; sizes of weights depend on them.
@@ -47,28 +48,34 @@ def open_start(model: str | Path) -> Start:
     return Start(folder, load_vocabulary(folder.path / "vocabulary.json"))
 
 
-def load_start(model: ChangeCaptioner, start: Start, *, skip: tuple[str, ...] = ()) -> None:
+def load_start(
+    model: ChangeCaptioner, start: Start, *, skip: tuple[str, ...] = (), only: tuple[str, ...] = ()
+) -> None:
     """Copy the weights of the start into a new model.
 
     Weights with one row per word may have more rows here: rows of new words keep their initial values. So do
     weights that only training needs (``model.training_only``) where the folder lacks them.
 
     Args:
-        model: its vocabulary begins with the start's.
-        skip: prefixes of the names of weights that are not copied.
+        model: its vocabulary begins with the start's, unless no weight of words is copied.
+        skip, only: prefixes of the names of weights that are not copied, and that alone are.
 
     Raises:
         ModelFolderInvalid: a weight is lacking, unknown here, or of another shape; the message names it.
     """
+
+    def is_copied(name: str) -> bool:
+        return name.startswith(only or "") and not name.startswith(skip)
+
     path = start.folder.path
     parameters = model.state_dict()
-    stored = {name: value for name, value in _read_weights(path).items() if not name.startswith(skip)}
+    stored = _read_weights(path, is_copied)
     remedy = f"use the model settings of {path.name} (leave out --config and --model)"
     for name, value in parameters.items():
-        if name.endswith("num_batches_tracked") or name.startswith(skip):
+        if name.endswith("num_batches_tracked") or not is_copied(name):
             continue
         if name not in stored:
-            expected = start.whole or name.startswith(start.folder.card.parts)
+            expected = start.whole or name.startswith(only or start.folder.card.parts)
             if expected and not name.startswith(model.training_only):
                 raise ModelFolderInvalid(f"{path}: lacks {name}, which this config needs; {remedy}")
         elif not _fits(value, stored[name], (len(model.vocabulary), len(start.vocabulary))):
@@ -81,20 +88,9 @@ def load_start(model: ChangeCaptioner, start: Start, *, skip: tuple[str, ...] = 
             parameters[name][: len(value)].copy_(value) if value.ndim else parameters[name].copy_(value)
 
 
-def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
-    """Load trunk and change head of another model folder."""
-    weights = _read_weights(folder)
-    state = {name: value for name, value in weights.items() if name.startswith(TRUNK_PREFIXES)}
-    for name, value in model.state_dict().items():
-        required = name.startswith(TRUNK_PREFIXES) and not name.endswith("num_batches_tracked")
-        if required and (name not in state or state[name].shape != value.shape):
-            raise ModelFolderInvalid(f"{folder}: its trunk or change head does not fit this config ({name})")
-    model.load_state_dict(state, strict=False)
-
-
-def _read_weights(folder: Path) -> dict[str, Tensor]:
+def _read_weights(folder: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
     try:
-        return {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
+        return load_weights(folder / "model.safetensors", wanted)
     except (SafetensorError, OSError) as error:
         raise ModelFolderInvalid(f"{folder / 'model.safetensors'}: cannot be read ({error})") from error
 

@@ -33,13 +33,11 @@ from rscc.training.training_run import Run
 TRAINED_PARTS = ("decoder.",)
 
 
-def counted_batches(
-    sentences: Sequence[str], text: CaptionText, *, batch_size: int = 256
-) -> Iterator[tuple[PairBatch, Tensor]]:
+def counted_batches(sentences: Sequence[str], text: CaptionText) -> Iterator[tuple[PairBatch, Tensor]]:
     """Yield every distinct sentence once, sorted by length, and its number of occurrences (B,)."""
     counts = Counter(sentences)
     ordered = sorted(counts, key=lambda sentence: (len(sentence.split()), sentence))
-    for part in batches(ordered, batch_size):
+    for part in batches(ordered, 256):
         yield text_batch(part, text), torch.tensor([counts[sentence] for sentence in part])
 
 

@@ -15,7 +15,7 @@ from rscc.data.trunk_maps import pooled_features
 from rscc.devices import fast_bf16, keep_freed_memory, pick_device
 from rscc.errors import ConfigInvalid
 from rscc.evaluation.metrics import caption_metrics
-from rscc.model_folder import ModelFolder, find_model
+from rscc.model_folder import ModelFolder
 from rscc.models.backbones import build_backbone
 from rscc.models.papers import model_class
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -24,7 +24,7 @@ from rscc.structures import TrainingMaterial
 from rscc.text.encoders import TextEncoder, load_text_encoder
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.finetuning import choose_better, learn_facts
-from rscc.training.initial_weights import TRUNK_PREFIXES, load_start, load_trunk, open_start
+from rscc.training.initial_weights import TRUNK_PREFIXES, load_start, open_start
 from rscc.training.language_stage import train_language
 from rscc.training.model_export import export_model
 from rscc.training.training_data import (
@@ -183,7 +183,7 @@ def build_model(run: Run, vocabulary: Vocabulary) -> ChangeCaptioner:
     if start is not None:
         load_start(model, start, skip=TRUNK_PREFIXES if paths.trunk is not None else ())
     if paths.trunk is not None:
-        load_trunk(model, find_model(paths.trunk))
+        load_start(model, open_start(paths.trunk), only=TRUNK_PREFIXES)
     return model
 
 

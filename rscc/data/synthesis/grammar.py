@@ -18,6 +18,8 @@ from scipy import ndimage
 from rscc.data.pairs import FLIPS, flip_words
 from rscc.errors import DatasetLayoutInvalid
 
+CAPTIONS = 5
+"""Sentences of a pair."""
 MANY = 10_000
 QUANTITIES: dict[str, tuple[int, int]] = {
     **{"a": (1, 1), "one": (1, 1), "two": (2, 2), "three": (3, 3), "four": (4, 4), "five": (5, 5)},
@@ -193,20 +195,20 @@ class Grammar:
         return all(("removed", number) in self.verbs for number in ("one", "more"))
 
     def sentences(
-        self, buildings: Buildings, rng: np.random.Generator, *, removed: bool = False, number: int = 5
+        self, buildings: Buildings, rng: np.random.Generator, *, removed: bool = False
     ) -> tuple[str, ...]:
-        """Return ``number`` sentences on at least one building, distinct ones as far as possible.
+        """Return :data:`CAPTIONS` sentences on at least one building, distinct ones as far as possible.
 
         The buildings appear, or disappear if they are ``removed``.
         """
         sentences: list[str] = []
-        for _ in range(6 * number):
+        for _ in range(6 * CAPTIONS):
             sentence = self._sentence(buildings, rng, "removed" if removed else "built")
             if sentence not in sentences:
                 sentences.append(sentence)
-            if len(sentences) == number:
-                return tuple(sentences)
-        return tuple((sentences * number)[:number])
+            if len(sentences) == CAPTIONS:
+                break
+        return tuple((sentences * CAPTIONS)[:CAPTIONS])
 
     def _sentence(self, buildings: Buildings, rng: np.random.Generator, change: str) -> str:
         number = "one" if buildings.count == 1 else "more"

@@ -22,7 +22,7 @@ class CaptionedDataModule(NonGeoDataModule):
     """
 
     pairs: ClassVar[type[CaptionedPairs]]
-    changes: ClassVar[tuple[str, ...]] = ("flip", "light")
+    changes: ClassVar[tuple[str, ...]]
 
     def __init__(
         self,
@@ -58,65 +58,23 @@ def _scaled(batch: dict[str, Any]) -> dict[str, Any]:
     return {**batch, "image": batch["image"] / 255}
 
 
-class LEVIRCCDataModule(CaptionedDataModule):
-    """Of LEVIR-CC and LEVIR-MCI."""
-
-    pairs = datasets.LEVIRCC
-
-
-class LEVIRCDCDataModule(CaptionedDataModule):
-    """Of LEVIR-CDC."""
-
-    pairs = datasets.LEVIRCDC
+def _module(pairs: type[CaptionedPairs], *changes: str) -> type[CaptionedDataModule]:
+    """Return the data module of a data set, whose captions stay true under these changes."""
+    about = f"Loaders of :class:`~rscc.data.torchgeo.datasets.{pairs.__name__}`."
+    fields = {"pairs": pairs, "changes": changes, "__doc__": about, "__module__": __name__}
+    return type(f"{pairs.__name__}DataModule", (CaptionedDataModule,), fields)
 
 
-class WHUCDCDataModule(CaptionedDataModule):
-    """Of WHU-CDC."""
-
-    pairs = datasets.WHUCDC
-
-
-class SECONDCCDataModule(CaptionedDataModule):
-    """Of SECOND-CC."""
-
-    pairs = datasets.SECONDCC
-
-
-class ForestChangeDataModule(CaptionedDataModule):
-    """Of Forest-Change."""
-
-    pairs = datasets.ForestChange
-
-
-class DubaiCCDataModule(CaptionedDataModule):
-    """Of Dubai-CC."""
-
-    pairs = datasets.DubaiCC
-
-
-class CLEVRChangeDataModule(CaptionedDataModule):
-    """Of CLEVR-Change, whose sentences name sides in depth, so pairs are not flipped."""
-
-    pairs = datasets.CLEVRChange
-    changes = ("light",)
-
-
-class CLEVRDCDataModule(CaptionedDataModule):
-    """Of CLEVR-DC, which is not flipped either."""
-
-    pairs = datasets.CLEVRDC
-    changes = ("light",)
-
-
-class SpotTheDiffDataModule(CaptionedDataModule):
-    """Of Spot-the-Diff, where left and right may mean the two frames: it is not flipped."""
-
-    pairs = datasets.SpotTheDiff
-    changes = ("light",)
-
-
-class ImageEditingRequestDataModule(CaptionedDataModule):
-    """Of Image Editing Request, whose sentences may ask for other colours: it stays as it is."""
-
-    pairs = datasets.ImageEditingRequest
-    changes = ()
+LEVIRCCDataModule = _module(datasets.LEVIRCC, "flip", "light")
+LEVIRCDCDataModule = _module(datasets.LEVIRCDC, "flip", "light")
+WHUCDCDataModule = _module(datasets.WHUCDC, "flip", "light")
+SECONDCCDataModule = _module(datasets.SECONDCC, "flip", "light")
+ForestChangeDataModule = _module(datasets.ForestChange, "flip", "light")
+DubaiCCDataModule = _module(datasets.DubaiCC, "flip", "light")
+# Their sentences name sides in depth.
+CLEVRChangeDataModule = _module(datasets.CLEVRChange, "light")
+CLEVRDCDataModule = _module(datasets.CLEVRDC, "light")
+# Left and right may mean the two frames.
+SpotTheDiffDataModule = _module(datasets.SpotTheDiff, "light")
+# Its sentences may ask for other colours.
+ImageEditingRequestDataModule = _module(datasets.ImageEditingRequest)

@@ -97,61 +97,19 @@ def collate_pairs(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-class LEVIRCC(CaptionedPairs):
-    """LEVIR-CC and LEVIR-MCI."""
-
-    reader = levir_cc.LevirCC
-
-
-class LEVIRCDC(CaptionedPairs):
-    """LEVIR-CDC."""
-
-    reader = levir_cc.LevirCDC
+def _pairs(name: str, reader: type[PairDataset]) -> type[CaptionedPairs]:
+    """Return the data set of a benchmark; by its name and module it can be sent to other processes."""
+    about = f"Captioned pairs of {reader.title}, see :class:`CaptionedPairs`."
+    return type(name, (CaptionedPairs,), {"reader": reader, "__doc__": about, "__module__": __name__})
 
 
-class WHUCDC(CaptionedPairs):
-    """WHU-CDC."""
-
-    reader = levir_cc.WhuCDC
-
-
-class SECONDCC(CaptionedPairs):
-    """SECOND-CC."""
-
-    reader = levir_cc.SecondCC
-
-
-class ForestChange(CaptionedPairs):
-    """Forest-Change."""
-
-    reader = levir_cc.ForestChange
-
-
-class DubaiCC(CaptionedPairs):
-    """Dubai-CC."""
-
-    reader = dubai_cc.DubaiCC
-
-
-class CLEVRChange(CaptionedPairs):
-    """CLEVR-Change."""
-
-    reader = clevr.ClevrChange
-
-
-class CLEVRDC(CaptionedPairs):
-    """CLEVR-DC."""
-
-    reader = clevr.ClevrDC
-
-
-class SpotTheDiff(CaptionedPairs):
-    """Spot-the-Diff, one sentence a reference."""
-
-    reader = spot_the_diff.SpotTheDiff
-
-
-class ImageEditingRequest(CaptionedPairs):
-    """Image Editing Request."""
-
-    reader = image_editing_request.ImageEditingRequest
+LEVIRCC = _pairs("LEVIRCC", levir_cc.LevirCC)
+LEVIRCDC = _pairs("LEVIRCDC", levir_cc.LevirCDC)
+WHUCDC = _pairs("WHUCDC", levir_cc.WhuCDC)
+SECONDCC = _pairs("SECONDCC", levir_cc.SecondCC)
+ForestChange = _pairs("ForestChange", levir_cc.ForestChange)
+DubaiCC = _pairs("DubaiCC", dubai_cc.DubaiCC)
+CLEVRChange = _pairs("CLEVRChange", clevr.ClevrChange)
+CLEVRDC = _pairs("CLEVRDC", clevr.ClevrDC)
+SpotTheDiff = _pairs("SpotTheDiff", spot_the_diff.SpotTheDiff)
+ImageEditingRequest = _pairs("ImageEditingRequest", image_editing_request.ImageEditingRequest)
