@@ -78,7 +78,7 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     from rscc.model_folder import load_model, open_model_folder
     from rscc.training.validation import encoded_batches
 
-    records = LevirCC(arguments.data, "test").records
+    records = LevirCC(arguments.data, "test")
     with CaptionScorer() as scorer:
         for name, seed in runs:
             path = run_folder(arguments.output, name, seed)

@@ -72,7 +72,7 @@ def pairs_of(data: Path, name: str) -> Iterator[Pair]:
         yield from _stacks(data / "time_stacks")
         return
     if name == "levir_val":
-        records = [one for one in LevirCC(data / "levir_cc", "val").records if one.mask is not None]
+        records = [one for one in LevirCC(data / "levir_cc", "val") if one.mask is not None]
         np.random.default_rng(0).shuffle(records)
         for record in records[:count]:
             yield Pair(record.id, *map(_image, (record.before, record.after)), _mask(record.mask, 0), gsd)

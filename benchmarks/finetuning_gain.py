@@ -54,7 +54,7 @@ def place_of(entry: dict[str, Any]) -> str:
 
 def dealt(entries: Entries, data: Path, device: str) -> tuple[set[str], set[str]]:
     """Return the test places, each with reliable captions, and the places to tune on, all of one kind."""
-    records = {record.id: record for split in ("train", "val") for record in LevirCC(data, split).records}
+    records = {record.id: record for split in ("train", "val") for record in LevirCC(data, split)}
     backbone = load_model(open_model_folder(find_model(MODEL))).backbone.eval().to(device)
     seen = pooled_features(backbone, [records[entry["filename"]] for entry in entries], size=256, bf16=False)
     place_of_each = np.array([place_of(entry) for entry in entries])
@@ -154,7 +154,7 @@ def main() -> None:
         write_folder(data, output / "test-data", surest)
     shared = ("--trunk", without_facts(output / "trunk"), "--name", "start", "--config", CONFIG)
     start = train(output / "start", device, "--data", output / "start-data", *shared)
-    records = LevirCC(output / "test-data", "train").records
+    records = LevirCC(output / "test-data", "train")
     before, one_at_a_time = scored(start, records, device), Lock()
 
     def row_of(run: tuple[int, int]) -> tuple[str, ...]:

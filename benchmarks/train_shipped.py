@@ -274,7 +274,7 @@ def check_leaks(recipe: Recipe, places: Places) -> None:
     """End the script if a test image is in the training data."""
     folders = [places.data / str(name).removeprefix("data:") for name in recipe.leaks["training"]]
     tested = places.data / str(recipe.leaks["test"]).removeprefix("data:")
-    records = LevirCC(tested, "test").records
+    records = LevirCC(tested, "test")
     images = [path for record in records for path in (record.before, record.after)]
     learnt = [path for folder in folders for path in image_files(folder, but=images)]
     result = find_leaks(images, learnt)

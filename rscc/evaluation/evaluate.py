@@ -124,9 +124,9 @@ def evaluate(
         ExtraNotInstalled: the libraries of the extra ``train`` are not installed.
     """
     caption_metrics()
-    records = DATASETS[options.dataset](data, options.split).records
+    records = DATASETS[options.dataset](data, options.split)
     try:
-        train = DATASETS[options.dataset](data, "train").records
+        train = DATASETS[options.dataset](data, "train")
     except DatasetLayoutInvalid:
         train = []  # a test split alone may be scored; the report has the number of training pairs
     keep_freed_memory()

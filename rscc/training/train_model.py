@@ -68,7 +68,7 @@ def train_model(
     if not run.masks_only:
         caption_metrics()
     if config.train.objective == "language":
-        train = DATASETS[config.data.name](paths.data, "train", trust=config.data.trust).records
+        train = DATASETS[config.data.name](paths.data, "train", trust=config.data.trust)
         return train_language(_with_fast_precision(run), train, resume=resume)
     run = replace(run, start=None if paths.start is None else open_start(paths.start))
     check_inputs(run)

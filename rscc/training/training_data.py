@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from rscc.config import SENTENCES, Config
-from rscc.data.benchmarks.annotations import PairDataset
-from rscc.data.benchmarks.change_masks import ChangeMasks
+from rscc.data.benchmarks.annotations import Benchmark
+from rscc.data.benchmarks.change_masks import change_masks
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.caches import PairCache
 from rscc.data.labels import LabelledPair
@@ -62,7 +62,7 @@ def read_pairs(run: Run) -> tuple[Pairs, Pairs]:
         for line in [*lines, *start_warnings(run.whole_start.folder.card, train)]:
             report(line)
         return train, val
-    train, val = reader(run.paths.data, "train", trust=trust).records, reader(run.paths.data, "val").records
+    train, val = reader(run.paths.data, "train", trust=trust), reader(run.paths.data, "val")
     if not run.masks_only:
         train, val = ([record for record in records if record.captions] for records in (train, val))
         train = _without_contradictions(train, report)
@@ -81,16 +81,16 @@ def _without_contradictions(records: Sequence[PairRecord], report: Report) -> Pa
 
 
 def read_splits(
-    reader: type[PairDataset], data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
+    reader: Benchmark, data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
 ) -> tuple[Pairs, Pairs, bool]:
     """Read captioned training and validation pairs; without a validation split, hold out training pairs.
 
     Returns:
         Training pairs, validation pairs, and whether those were held out.
     """
-    train = [record for record in reader(data, "train", trust=trust).records if record.captions]
+    train = [record for record in reader(data, "train", trust=trust) if record.captions]
     try:
-        val = [record for record in reader(data, "val").records if record.captions]
+        val = [record for record in reader(data, "val") if record.captions]
     except SplitMissing:
         val = []
     held_out = not val
@@ -169,7 +169,7 @@ def training_parts(run: Run, train: Sequence[PairRecord]) -> list[Pairs]:
     data = run.config.data
     parts = [list(train)]
     for folder in run.paths.also:
-        records = DATASETS[data.name](folder, "train", trust=data.trust).records
+        records = DATASETS[data.name](folder, "train", trust=data.trust)
         part = [record for record in records if record.captions or run.masks_only]
         if not part:
             raise DatasetLayoutInvalid(f"{folder}: no training pair has a caption; leave this folder out")
@@ -218,7 +218,7 @@ def _mask_source(run: Run, train: Sequence[PairRecord]) -> MaskSource:
         if str(folder).startswith(PREFIX):
             records += torchgeo_pairs(str(folder), size=data.size)
         else:
-            records += ChangeMasks(folder, datasets=data.mask_datasets, size=data.size).records
+            records += change_masks(folder, datasets=data.mask_datasets, size=data.size)
     if not records:
         raise DatasetLayoutInvalid(
             f"{run.paths.data}: no training pair has a mask; give folders of change masks with --masks"

@@ -29,7 +29,7 @@ class RunPaths:
         data: root of the captioned data set.
         output: run folder; the finished model is ``output/model``.
         masks: folders of further pairs with change masks, see
-            :class:`~rscc.data.benchmarks.change_masks.ChangeMasks`, or data sets of TorchGeo, see
+            :func:`~rscc.data.benchmarks.change_masks.change_masks`, or data sets of TorchGeo, see
             :func:`~rscc.data.torchgeo_pairs.torchgeo_pairs`.
         trunk: model folder or name to take the trunk and the change head from.
         backbone_weights: file of pretrained trunk weights; not together with ``trunk`` or ``start``.

@@ -92,7 +92,7 @@ def test_the_archive_has_the_changes_of_each_site_and_a_second_run_does_nothing_
 @pytest.mark.slow
 def test_the_pairs_of_the_own_model_are_in_the_layout_that_training_reads(tmp_path):
     data = own_model.write_pairs(tmp_path)
-    records = LevirCC(data, "train").records
+    records = LevirCC(data, "train")
     assert len(records) == 8 and {record.changed for record in records} == {True, False}
     assert {record.captions for record in records} == {own_model.NEW, own_model.SAME}
     assert all(record.before.is_file() and record.after.is_file() for record in records)
@@ -116,7 +116,7 @@ def test_reviewed_changes_become_pairs(tmp_path, capfd, monkeypatch):
     printed = capfd.readouterr().out
     assert printed.count(" confirmed, ") == review_and_tune.SITES
     assert not re.search(r"[1-9]\d* without a verdict", printed)
-    train, val = (LevirCC(data, split).records for split in ("train", "val"))
+    train, val = (LevirCC(data, split) for split in ("train", "val"))
     assert len(train) >= 10 and val, "enough for a fine-tuning"
     assert {record.place for record in train}.isdisjoint({record.place for record in val})
     marks = json.loads((tmp_path / "site_0_marks.json").read_text())["marks"]

@@ -103,7 +103,7 @@ class FixedSource:
 
 def make_trainer(data, folder, config, *, seed=1, stop=None, validate=sum_of_weights, source=None) -> Trainer:
     """A trainer with everything random in it: augmentation, dropout, order, average of weights."""
-    records = LevirCC(data, "train").records
+    records = LevirCC(data, "train")
     if source is None:
         vocabulary = Vocabulary.build(all_forms(records), min_count=1)
         segments = {caption: (caption[:12], caption[-12:]) for caption in all_forms(records)}

@@ -1,13 +1,13 @@
 """Shared by the readers of all benchmarks: JSON files, captions, and the data set of one split."""
 
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from rscc.data.pairs import PairRecord, PairSample, read_pair
+from rscc.data.pairs import PairRecord
 from rscc.errors import DatasetLayoutInvalid, SplitMissing
 from rscc.files import parsed_json, read_file
 from rscc.text.no_change import is_no_change
@@ -15,12 +15,22 @@ from rscc.text.no_change import is_no_change
 SPLITS = ("train", "val", "test")
 
 
-class PairDataset(ABC):
-    """The pairs of one split; indexing reads one from disk, see :func:`~rscc.data.pairs.read_pair`."""
+@dataclass(frozen=True)
+class Benchmark:
+    """A captioned data set; calling it gives the pairs of a split.
 
-    title: ClassVar[str]
+    Attributes:
+        title: its name for people.
+        read: reads the records of a split, given the folder, the split and ``trust``, from the annotation
+            files.
+    """
 
-    def __init__(self, root: str | Path, split: str = "train", *, trust: tuple[str, ...] = ()):
+    title: str
+    read: Callable[[Path, str, tuple[str, ...]], list[PairRecord]]
+
+    def __call__(
+        self, root: str | Path, split: str = "train", *, trust: tuple[str, ...] = ()
+    ) -> list[PairRecord]:
         """Read the annotations, no images.
 
         Args:
@@ -31,37 +41,26 @@ class PairDataset(ABC):
             SplitMissing: an annotation file is missing, or no pair is of the split.
             DatasetLayoutInvalid: a file has another layout, the split is unknown, or two pairs share a name.
         """
-        self.root, self.split = Path(root), split
+        root = Path(root)
         if split not in SPLITS:
             raise DatasetLayoutInvalid(f"{self.title} has no split {split!r}; use one of {', '.join(SPLITS)}")
-        self.records = self.read_records(trust)
-        if not self.records:
+        records = self.read(root, split, trust)
+        if not records:
             condition = f" whose trust is {' or '.join(trust)}" if trust else ""
-            others = [name for name in SPLITS if name != split and self._has_split(name, trust)]
+            others = [name for name in SPLITS if name != split and self._has_split(root, name, trust)]
             remedy = f"it has {' and '.join(others)}" if others else f"check that {self.title} is complete"
-            raise SplitMissing(f"{self.root}: no pair of split {split!r}{condition}; {remedy}")
-        name, times = Counter(record.id for record in self.records).most_common(1)[0]
+            raise SplitMissing(f"{root}: no pair of split {split!r}{condition}; {remedy}")
+        name, times = Counter(record.id for record in records).most_common(1)[0]
         if times > 1:
             raise DatasetLayoutInvalid(
-                f"{self.root}: {name} occurs {times} times in split {split!r}; keep one entry of it"
+                f"{root}: {name} occurs {times} times in split {split!r}; keep one entry of it"
             )
+        return records
 
-    def __len__(self) -> int:
-        return len(self.records)
-
-    def __getitem__(self, index: int) -> PairSample:
-        return read_pair(self.records[index])
-
-    def _has_split(self, split: str, trust: tuple[str, ...]) -> bool:
-        """Return whether there are pairs of another split, for the message that this one has none."""
-        self.split = split
+    def _has_split(self, root: Path, split: str, trust: tuple[str, ...]) -> bool:
         with suppress(DatasetLayoutInvalid, SplitMissing):
-            return bool(self.read_records(trust))
+            return bool(self.read(root, split, trust))
         return False
-
-    @abstractmethod
-    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
-        """Read the records of the split from the annotation files."""
 
 
 @contextmanager

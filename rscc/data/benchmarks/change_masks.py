@@ -3,6 +3,7 @@
 ``index.csv`` has the columns file, dataset, width, height and gsd_m (metres per pixel).
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rscc.data.pairs import PairRecord
@@ -10,36 +11,33 @@ from rscc.data.single_dates import index_of, metres, typed_rows
 from rscc.errors import DatasetLayoutInvalid
 
 
-class ChangeMasks:
-    """All pairs of the named collections, in ``records``.
+def change_masks(root: Path, *, datasets: Sequence[str] = (), size: int = 256) -> list[PairRecord]:
+    """Read all pairs of the named collections, or of all; no images.
 
     A pair larger than ``size`` pixels gives several crops per epoch, at most four if it is coarser than
     0.5 m, because its crops are enlarged.
     """
-
-    def __init__(self, root: str | Path, *, datasets: tuple[str, ...] = (), size: int = 256):
-        """Read the index, no images."""
-        self.root = Path(root)
-        index = index_of(self.root)
-        rows = typed_rows(index, {"file": str, "width": int, "height": int, "gsd_m": metres})
-        self.records: list[PairRecord] = []
-        for row in rows:
-            if datasets and row.get("dataset") not in datasets:
-                continue
-            crops, name = (row["width"] // size) * (row["height"] // size), row["file"]
-            self.records.append(
-                PairRecord(
-                    id=name,
-                    before=self.root / "A" / name,
-                    after=self.root / "B" / name,
-                    mask=self.root / "label" / name,
-                    gsd=row["gsd_m"],
-                    crops=max(1, min(crops, 4) if row["gsd_m"] > 0.5 else crops),
-                )
+    index = index_of(root)
+    rows = typed_rows(index, {"file": str, "width": int, "height": int, "gsd_m": metres})
+    records: list[PairRecord] = []
+    for row in rows:
+        if datasets and row.get("dataset") not in datasets:
+            continue
+        crops, name = (row["width"] // size) * (row["height"] // size), row["file"]
+        records.append(
+            PairRecord(
+                id=name,
+                before=root / "A" / name,
+                after=root / "B" / name,
+                mask=root / "label" / name,
+                gsd=row["gsd_m"],
+                crops=max(1, min(crops, 4) if row["gsd_m"] > 0.5 else crops),
             )
-        if not self.records:
-            known = ", ".join(sorted({row.get("dataset", "") for row in rows})) or "no rows"
-            raise DatasetLayoutInvalid(
-                f"{index}: no pair of {', '.join(datasets) or 'any data set'}; its column dataset has "
-                f"{known}; select with data.mask_datasets in a config, or with --mask-dataset"
-            )
+        )
+    if not records:
+        known = ", ".join(sorted({row.get("dataset", "") for row in rows})) or "no rows"
+        raise DatasetLayoutInvalid(
+            f"{index}: no pair of {', '.join(datasets) or 'any data set'}; its column dataset has "
+            f"{known}; select with data.mask_datasets in a config, or with --mask-dataset"
+        )
+    return records

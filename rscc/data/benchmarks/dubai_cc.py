@@ -6,8 +6,10 @@ pair counts as changed if one of its five sentences describes a change. The spli
 ``val.txt`` and ``test.txt`` of later projects are equal and are not read.
 """
 
+from pathlib import Path
+
 from rscc.data.benchmarks.annotations import (
-    PairDataset,
+    Benchmark,
     clean_captions,
     describes_change,
     folder_of,
@@ -17,30 +19,28 @@ from rscc.data.benchmarks.annotations import (
 from rscc.data.pairs import PairRecord, file_name
 
 _FILES = {"train": "Train_Dubai_CC.json", "val": "Validation_Dubai_CC.json", "test": "Test_Dubai_CC.json"}
+_TITLE = "Dubai-CC"
 
 
-class DubaiCC(PairDataset):
-    """Pairs of one split of Dubai-CC."""
-
-    title = "Dubai-CC"
-
-    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
-        """Read the tiles of the split's file."""
-        tiles = self.root / "imgs_tiles" / "RGB"
-        records = []
-        folder = folder_of(self.root, "description_jsontr_te_val", ".")
-        with read_annotations(folder / _FILES[self.split], self.title) as content:
-            for entry in list_of(content["images"], dict):
-                name = file_name(entry["filename"])
-                captions = clean_captions([sentence["raw"] for sentence in entry["sentences"]])
-                records.append(
-                    PairRecord(
-                        id=name,
-                        before=tiles / "500_2000" / name,
-                        after=tiles / "500_2010" / name,
-                        captions=captions,
-                        changed=describes_change(captions),
-                        gsd=30.0,
-                    )
+def _read(root: Path, split: str, trust: tuple[str, ...]) -> list[PairRecord]:
+    tiles = root / "imgs_tiles" / "RGB"
+    records = []
+    folder = folder_of(root, "description_jsontr_te_val", ".")
+    with read_annotations(folder / _FILES[split], _TITLE) as content:
+        for entry in list_of(content["images"], dict):
+            name = file_name(entry["filename"])
+            captions = clean_captions([sentence["raw"] for sentence in entry["sentences"]])
+            records.append(
+                PairRecord(
+                    id=name,
+                    before=tiles / "500_2000" / name,
+                    after=tiles / "500_2010" / name,
+                    captions=captions,
+                    changed=describes_change(captions),
+                    gsd=30.0,
                 )
-        return records
+            )
+    return records
+
+
+DubaiCC = Benchmark(_TITLE, _read)

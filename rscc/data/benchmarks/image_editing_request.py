@@ -5,29 +5,29 @@ holds the files. Training pairs have one request, the others three. Every pair w
 differ in size, the edited one is resized to the other.
 """
 
-from rscc.data.benchmarks.annotations import PairDataset, clean_captions, list_of, read_annotations
+from pathlib import Path
+
+from rscc.data.benchmarks.annotations import Benchmark, clean_captions, list_of, read_annotations
 from rscc.data.pairs import PairRecord, file_name
 
 _FILES = {"train": "train.json", "val": "valid.json", "test": "test.json"}
+_TITLE = "Image Editing Request"
 
 
-class ImageEditingRequest(PairDataset):
-    """Pairs of one split of Image Editing Request."""
+def _read(root: Path, split: str, trust: tuple[str, ...]) -> list[PairRecord]:
+    images = root / "images"
+    with read_annotations(root / _FILES[split], _TITLE) as content:
+        return [
+            PairRecord(
+                id=str(entry["uid"]),
+                before=images / file_name(entry["img0"]),
+                after=images / file_name(entry["img1"]),
+                captions=clean_captions(entry["sents"]),
+                changed=True,
+                resize_after=True,
+            )
+            for entry in list_of(content, dict)
+        ]
 
-    title = "Image Editing Request"
 
-    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
-        """Read the entries of the split's file."""
-        images = self.root / "images"
-        with read_annotations(self.root / _FILES[self.split], self.title) as content:
-            return [
-                PairRecord(
-                    id=str(entry["uid"]),
-                    before=images / file_name(entry["img0"]),
-                    after=images / file_name(entry["img1"]),
-                    captions=clean_captions(entry["sents"]),
-                    changed=True,
-                    resize_after=True,
-                )
-                for entry in list_of(content, dict)
-            ]
+ImageEditingRequest = Benchmark(_TITLE, _read)

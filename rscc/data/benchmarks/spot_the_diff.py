@@ -9,9 +9,11 @@ hundred whose writer saw nothing. "Left" and "right" may mean the two frames, so
 """
 
 from collections import Counter
+from functools import partial
+from pathlib import Path
 
 from rscc.data.benchmarks.annotations import (
-    PairDataset,
+    Benchmark,
     clean_captions,
     folder_of,
     list_of,
@@ -19,41 +21,32 @@ from rscc.data.benchmarks.annotations import (
 )
 from rscc.data.pairs import PairRecord, file_name
 
+_TITLE = "Spot-the-Diff"
 
-class SpotTheDiff(PairDataset):
-    """One-sentence setting of the papers: each sentence of an entry is a reference."""
 
-    title = "Spot-the-Diff"
-
-    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
-        """Read the entries of the split's file."""
-        images = folder_of(self.root, "resized_images", "images")
-        seen: Counter[str] = Counter()
-        records = []
-        folder = folder_of(self.root, "annotations", ".")
-        with read_annotations(folder / f"{self.split}.json", self.title) as content:
-            for entry in list_of(content, dict):
-                name = file_name(entry["img_id"])
-                seen[name] += 1
-                records.append(
-                    PairRecord(
-                        id=name if seen[name] == 1 else f"{name} ({seen[name]})",
-                        before=images / f"{name}.png",
-                        after=images / f"{name}_2.png",
-                        captions=self.references(clean_captions(entry["sentences"])),
-                        changed=True,
-                    )
+def _read(root: Path, split: str, trust: tuple[str, ...], *, joins: bool = False) -> list[PairRecord]:
+    """Read the entries of the split's file; with ``joins`` the sentences of each become one reference."""
+    images = folder_of(root, "resized_images", "images")
+    seen: Counter[str] = Counter()
+    records = []
+    with read_annotations(folder_of(root, "annotations", ".") / f"{split}.json", _TITLE) as content:
+        for entry in list_of(content, dict):
+            name = file_name(entry["img_id"])
+            seen[name] += 1
+            sentences = clean_captions(entry["sentences"])
+            records.append(
+                PairRecord(
+                    id=name if seen[name] == 1 else f"{name} ({seen[name]})",
+                    before=images / f"{name}.png",
+                    after=images / f"{name}_2.png",
+                    captions=(" . ".join(sentences),) if joins and sentences else sentences,
+                    changed=True,
                 )
-        return records
-
-    def references(self, sentences: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the references made of an entry's sentences."""
-        return sentences
+            )
+    return records
 
 
-class SpotTheDiffMulti(SpotTheDiff):
-    """Multi-sentence setting: all sentences of an entry, in order, are one reference."""
-
-    def references(self, sentences: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the sentences as one text."""
-        return (" . ".join(sentences),) if sentences else ()
+SpotTheDiff = Benchmark(_TITLE, _read)
+"""One-sentence setting of the papers: each sentence of an entry is a reference."""
+SpotTheDiffMulti = Benchmark(_TITLE, partial(_read, joins=True))
+"""Multi-sentence setting: all sentences of an entry, in order, are one reference."""

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from rscc.data.benchmarks.annotations import SPLITS
-from rscc.data.benchmarks.change_masks import ChangeMasks
+from rscc.data.benchmarks.change_masks import change_masks
 from rscc.data.pairs import PairSample, read_pair
 from rscc.data.synthesis import medium
 from rscc.data.synthesis.medium import City, MediumPair
@@ -141,9 +141,9 @@ def write_pair(
 
 
 def read_cities(root: Path) -> list[City]:
-    """Read a folder of city pairs with change masks, see ``ChangeMasks``."""
+    """Read a folder of city pairs with change masks, see ``change_masks``."""
     cities = []
-    for record in ChangeMasks(root).records:
+    for record in change_masks(root):
         sample = read_pair(record)
         assert sample.mask is not None
         cities.append(City(Path(record.id).stem, sample.before, sample.after, sample.mask))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rscc.data.benchmarks.change_masks import ChangeMasks
+from rscc.data.benchmarks.change_masks import change_masks
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
 from rscc.data.single_dates import index_of, read_rows, read_single_date
@@ -37,13 +37,13 @@ class Imagery:
         Args:
             data: captioned data set in LEVIR-CC's layout.
             masks: folder of pairs with change masks, see
-                :class:`~rscc.data.benchmarks.change_masks.ChangeMasks`.
+                :func:`~rscc.data.benchmarks.change_masks.change_masks`.
             single_date: folder of single dates, see :func:`rscc.data.single_dates.read_single_date`; a class
                 is ``building`` or another, such as ``road``.
         """
         folders = {"data": data, "masks": masks, "single-date": single_date}
         self.names = {name: folder.name for name, folder in folders.items() if folder is not None}
-        self.captioned: list[PairRecord] = LevirCC(data, "train").records
+        self.captioned: list[PairRecord] = LevirCC(data, "train")
         self.pairs, self._tinted = ([], frozenset()) if masks is None else _read_pairs(masks, mask_datasets)
         self._natural = [record for record in self.pairs if self.natural(record)]
         rows = [] if single_date is None else read_single_date(single_date)
@@ -86,7 +86,7 @@ class Imagery:
 
 def _read_pairs(root: Path, datasets: tuple[str, ...]) -> tuple[list[PairRecord], frozenset[str]]:
     """Return training pairs of about 0.5 m, and the ids of those with altered colours."""
-    records = {record.id: record for record in ChangeMasks(root, datasets=datasets).records}
+    records = {record.id: record for record in change_masks(root, datasets=datasets)}
     native, tinted = [], set()
     for row in read_rows(index_of(root)):
         record = records.get(row.get("file", ""))

@@ -12,7 +12,7 @@ from torch import Tensor
 from torchgeo.datasets import NonGeoDataset
 
 from rscc.data.benchmarks import clevr, dubai_cc, image_editing_request, levir_cc, spot_the_diff
-from rscc.data.benchmarks.annotations import PairDataset
+from rscc.data.benchmarks.annotations import Benchmark
 from rscc.data.pairs import PairSample, read_pair, resize_sample, truly_changed
 
 Sample = dict[str, Any]
@@ -28,7 +28,7 @@ class CaptionedPairs(NonGeoDataset):
     references, a list of str; ``changed``, () float32 in {0, 1}; and ``id``, a str.
     """
 
-    reader: ClassVar[type[PairDataset]]
+    reader: ClassVar[Benchmark]
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class CaptionedPairs(NonGeoDataset):
             size: side that pairs are resized to; None keeps them, and pairs of a batch must have one size.
         """
         self.root, self.split, self.transforms, self.size = Path(root), split, transforms, size
-        self.records = self.reader(root, split).records
+        self.records = self.reader(root, split)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -97,7 +97,7 @@ def collate_pairs(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def _pairs(name: str, reader: type[PairDataset]) -> type[CaptionedPairs]:
+def _pairs(name: str, reader: Benchmark) -> type[CaptionedPairs]:
     """Return the data set of a benchmark; by its name and module it can be sent to other processes."""
     about = f"Captioned pairs of {reader.title}, see :class:`CaptionedPairs`."
     return type(name, (CaptionedPairs,), {"reader": reader, "__doc__": about, "__module__": __name__})

@@ -21,7 +21,7 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def records(root):
     """The eight training pairs of the data set."""
-    return LevirCC(root, "train").records
+    return LevirCC(root, "train")
 
 
 @pytest.fixture

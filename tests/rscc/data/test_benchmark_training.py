@@ -13,7 +13,7 @@ from training_runs import quick_config, row_of, trained
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig
 from rscc.data.benchmarks.registry import DATASETS
-from rscc.data.pairs import resize_sample
+from rscc.data.pairs import read_pair, resize_sample
 from rscc.evaluation.evaluate import EvaluationOptions, evaluate_records
 from rscc.structures import NO_CHANGE_CAPTION
 from rscc.training.training_run import RunPaths
@@ -47,10 +47,10 @@ def test_a_model_trains_on_data_sets_of_each_sort(written, tmp_path, name) -> No
     assert folder.card.gsd == 2.0
     test = DATASETS[name](written[name], "test")
     captioner = Captioner.load(folder.path, device="cpu")
-    samples = [resize_sample(test[index], captioner.card.tile_size) for index in range(len(test))]
+    samples = [resize_sample(read_pair(record), captioner.card.tile_size) for record in test]
     before, after = (np.stack([getattr(one, date) for one in samples]) for date in ("before", "after"))
     said = captioner.caption(before, after)
-    train = DATASETS[name](written[name]).records
+    train = DATASETS[name](written[name])
     if all(record.changed for record in train):
         assert folder.card.changed_threshold == 0, "a flag without unchanged pairs is not learnt"
         assert folder.no_change_prefixes == ()
@@ -59,12 +59,12 @@ def test_a_model_trains_on_data_sets_of_each_sort(written, tmp_path, name) -> No
         assert folder.card.changed_threshold > 0
         assert folder.no_change_prefixes
     report = evaluate_records(
-        captioner, test.records, train, EvaluationOptions(dataset=name, java=False), run={}
+        captioner, test, train, EvaluationOptions(dataset=name, java=False), run={}
     )
     whole = row_of(report, "tiny", "all")
     assert whole.captions.count == len(test)
     assert whole.captions.bleu4 is not None
-    kinds = set(CLEVR_KINDS) & {record.kind for record in test.records}
+    kinds = set(CLEVR_KINDS) & {record.kind for record in test}
     assert {row.subset for row in report.rows} >= kinds
 
 
@@ -77,7 +77,7 @@ def test_without_augmentation_cached_pairs_are_not_flipped(written, tmp_path, au
 
 def test_validation_takes_the_flag_from_the_words_where_it_is_not_learnt(written) -> None:
     """Unknown flags are what the references say; a silent head does not silence the decoder."""
-    records = [replace(r, changed=None) for r in DATASETS["dubai_cc"](written["dubai_cc"]).records]
+    records = [replace(r, changed=None) for r in DATASETS["dubai_cc"](written["dubai_cc"])]
     model = tiny_model()
     with torch.no_grad():
         model.changed_head.net[-1].bias.fill_(-100)

@@ -9,6 +9,7 @@ from datasets import CLEVR_CHANGED, CLEVR_KINDS, CLEVR_UNCHANGED, COUNTS, edit_j
 
 from rscc.data.benchmarks.annotations import SPLITS
 from rscc.data.benchmarks.registry import DATASETS
+from rscc.data.pairs import read_pair
 from rscc.errors import DatasetLayoutInvalid
 
 OTHERS = [name for name in DATASETS if name != "levir_cc"]
@@ -35,9 +36,9 @@ each_file = pytest.mark.parametrize(
 def test_a_split_is_read_whole(written, name, split) -> None:
     data = DATASETS[name](written[name], split, trust=("named",))
     assert len(data) == COUNTS[split] * (2 if name == "clevr_change" else 1)
-    assert len({record.id for record in data.records}) == len(data)
-    for index, record in enumerate(data.records):
-        sample = data[index]
+    assert len({record.id for record in data}) == len(data)
+    for record in data:
+        sample = read_pair(record)
         assert (sample.id, sample.captions, sample.changed) == (record.id, record.captions, record.changed)
         assert sample.captions
         assert sample.before.dtype == sample.after.dtype == np.uint8
@@ -52,8 +53,8 @@ def test_dates_are_not_swapped_and_splits_not_shared(written, name) -> None:
     ids = Counter()
     for split in SPLITS:
         data = DATASETS[name](written[name], split)
-        ids.update({(str(record.before), str(record.after), record.id) for record in data.records})
-        for sample in (data[index] for index in range(len(data))):
+        ids.update({(str(record.before), str(record.after), record.id) for record in data})
+        for sample in map(read_pair, data):
             brighter = sample.after.mean() - sample.before.mean()
             assert (brighter > 5) == sample.changed
     assert set(ids.values()) == {1}
@@ -100,7 +101,7 @@ def test_names_that_lead_out_of_the_folder_are_refused(copied, name, file, key) 
 
 def test_clevr_change_gives_a_changed_and_an_unchanged_pair_of_each_image(written) -> None:
     root = written["clevr_change"]
-    records = DATASETS["clevr_change"](root, "val").records
+    records = DATASETS["clevr_change"](root, "val")
     for number, moved, still in zip(numbers()["val"], records[::2], records[1::2], strict=True):
         assert moved.before == still.before == root / "images" / f"CLEVR_default_{number:06d}.png"
         assert moved.after == root / "sc_images" / f"CLEVR_semantic_{number:06d}.png"
@@ -116,17 +117,16 @@ def test_clevr_change_gives_a_changed_and_an_unchanged_pair_of_each_image(writte
 
 def test_clevr_dc_knows_unchanged_pairs_by_their_captions(copied) -> None:
     root = copied("clevr_dc")
-    records = DATASETS["clevr_dc"](root).records
+    records = DATASETS["clevr_dc"](root)
     assert [r.id for r in records] == [f"{n}.png" for n in numbers()["train"]]
     assert [r.changed for r in records] == [n % 3 > 0 for n in numbers()["train"]]
     edit_json(root / "captions.json", lambda c: [c.update({k.removesuffix(".png"): c.pop(k)}) for k in [*c]])
-    assert DATASETS["clevr_dc"](root).records == records
+    assert DATASETS["clevr_dc"](root) == records
 
 
 def test_spot_the_diff_keeps_entries_of_one_image_apart(written) -> None:
     single, multi = (
-        DATASETS[name](written["spot_the_diff"], "val").records
-        for name in ("spot_the_diff", "spot_the_diff_multi")
+        DATASETS[name](written["spot_the_diff"], "val") for name in ("spot_the_diff", "spot_the_diff_multi")
     )
     assert [record.id for record in single] == ["101", "101 (2)", "102", "103"]
     assert single[0].before == single[1].before
@@ -139,21 +139,21 @@ def test_spot_the_diff_keeps_entries_of_one_image_apart(written) -> None:
 
 def test_edited_images_are_resized_to_the_first(written) -> None:
     data = DATASETS["image_editing_request"](written["image_editing_request"])
-    first, second = data[0], data[1]
+    first, second = map(read_pair, data[:2])
     assert first.before.shape == first.after.shape == (3, 40, 64)
     assert second.before.shape == (3, 40, 80)
     np.testing.assert_array_equal(
         first.before, frames(0, changed=True, height=40, width=64)[0].transpose(2, 0, 1)
     )
-    assert data.records[0].captions == ("add a bench",)
-    assert len(DATASETS["image_editing_request"](data.root, "val").records[0].captions) == 3
+    assert data[0].captions == ("add a bench",)
+    assert len(DATASETS["image_editing_request"](written["image_editing_request"], "val")[0].captions) == 3
 
 
 def test_one_sentence_on_a_change_makes_a_tile_of_dubai_changed(written) -> None:
     data = DATASETS["dubai_cc"](written["dubai_cc"])
-    assert [record.changed for record in data.records] == [False, True, True, False, True, True]
-    assert data.records[1].captions == ("the bench is gone.", "nothing was modified")
-    assert {record.gsd for record in data.records} == {30.0}
-    assert data[0].before.shape == (3, 50, 50)
-    assert data.records[0].before.parent.name == "500_2000"
-    assert data.records[0].after.parent.name == "500_2010"
+    assert [record.changed for record in data] == [False, True, True, False, True, True]
+    assert data[1].captions == ("the bench is gone.", "nothing was modified")
+    assert {record.gsd for record in data} == {30.0}
+    assert read_pair(data[0]).before.shape == (3, 50, 50)
+    assert data[0].before.parent.name == "500_2000"
+    assert data[0].after.parent.name == "500_2010"

@@ -74,7 +74,7 @@ def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
 
 
 def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(copied_root, build) -> None:
-    records = LevirCC(copied_root).records[:2]
+    records = LevirCC(copied_root)[:2]
     first = build(records)
     records[0].after.write_bytes(records[0].before.read_bytes())
     again = build(records)

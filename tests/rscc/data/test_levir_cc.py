@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from datasets import CHANGED, UNCHANGED, edit_json, write_change_masks, write_image
 
-from rscc.data.benchmarks.change_masks import ChangeMasks
+from rscc.data.benchmarks.change_masks import change_masks
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import read_pair
 from rscc.errors import DatasetLayoutInvalid, SplitMissing
 
 
@@ -18,13 +19,13 @@ def edit_captions(root, change) -> None:
 @pytest.mark.parametrize(("split", "count"), [("train", 8), ("val", 4), ("test", 2)])
 def test_a_split_holds_its_pairs_in_order(root, split, count) -> None:
     data = LevirCC(root, split)
-    assert len(data) == len(data.records) == count
-    assert [r.id for r in data.records] == [f"{split}_{n:06d}.png" for n in range(count)]
-    assert [r.changed for r in data.records] == [n % 2 == 0 for n in range(count)]
-    assert data.records[0].captions == CHANGED[0]
-    assert data.records[1].captions == UNCHANGED
-    assert all(r.gsd == 0.5 for r in data.records)
-    assert all(r.mask == root / "images" / split / "label" / r.id for r in data.records)
+    assert len(data) == count
+    assert [r.id for r in data] == [f"{split}_{n:06d}.png" for n in range(count)]
+    assert [r.changed for r in data] == [n % 2 == 0 for n in range(count)]
+    assert data[0].captions == CHANGED[0]
+    assert data[1].captions == UNCHANGED
+    assert all(r.gsd == 0.5 for r in data)
+    assert all(r.mask == root / "images" / split / "label" / r.id for r in data)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_a_split_holds_its_pairs_in_order(root, split, count) -> None:
     ],
 )
 def test_trust_keeps_the_named_values_and_pairs_without_the_field(root, trust, numbers) -> None:
-    records = LevirCC(root, "train", trust=trust).records
+    records = LevirCC(root, "train", trust=trust)
     assert [r.id for r in records] == [f"train_{n:06d}.png" for n in numbers]
 
 
@@ -45,8 +46,8 @@ def test_pairs_without_labels_or_flags_have_none(copied_root) -> None:
     shutil.rmtree(copied_root / "images" / "train" / "label")
     edit_captions(copied_root, lambda images: [image.pop("changeflag") for image in images])
     data = LevirCC(copied_root)
-    assert {(r.mask, r.changed) for r in data.records} == {(None, None)}
-    assert data[0].mask is None
+    assert {(r.mask, r.changed) for r in data} == {(None, None)}
+    assert read_pair(data[0]).mask is None
 
 
 def test_an_empty_split_is_refused(copied_root) -> None:
@@ -62,7 +63,7 @@ def test_flags_and_sentences_may_be_texts(copied_root) -> None:
     texts = [{"tokens": "A house is  built"}, {"raw": "A road, too"}]
     edit_captions(copied_root, lambda images: images[0].update(changeflag="0", sentences=texts))
     edit_captions(copied_root, lambda images: images[1].update(changeflag="1"))
-    first, second = LevirCC(copied_root).records[:2]
+    first, second = LevirCC(copied_root)[:2]
     assert (first.changed, first.captions, second.changed) == (
         False,
         ("a house is built", "a road, too"),
@@ -89,7 +90,7 @@ def test_sizes_that_differ_are_refused(copied_root, part) -> None:
     path = copied_root / "images" / "train" / part / "train_000000.png"
     write_image(path, np.zeros((32, 64, 3), np.uint8))
     with pytest.raises(DatasetLayoutInvalid):
-        LevirCC(copied_root)[0]
+        read_pair(LevirCC(copied_root)[0])
 
 
 @pytest.fixture(scope="module")
@@ -98,13 +99,13 @@ def masks(tmp_path_factory):
 
 
 def test_change_masks_count_crops_by_ground(masks) -> None:
-    records = ChangeMasks(masks, size=64).records
+    records = change_masks(masks, size=64)
     assert [(r.id, r.crops, r.gsd) for r in records] == [
         ("a.png", 2, 0.5),
         ("b.png", 1, 1.0),
         ("c.png", 4, 1.0),
     ]
-    assert [r.crops for r in ChangeMasks(masks, size=256).records] == [1, 1, 1]
+    assert [r.crops for r in change_masks(masks, size=256)] == [1, 1, 1]
     assert all(r.changed is None and r.captions == () for r in records)
 
 
@@ -123,4 +124,4 @@ def test_a_bad_index_is_refused(tmp_path, text) -> None:
     if text is not None:
         (tmp_path / "index.csv").write_text(text, encoding="latin-1")
     with pytest.raises(DatasetLayoutInvalid, match=r"index\.csv"):
-        ChangeMasks(tmp_path)
+        change_masks(tmp_path)

@@ -16,7 +16,7 @@ READERS = {"levir_cdc": LevirCDC, "whu_cdc": WhuCDC, "forest_change": ForestChan
 def test_every_split_is_read_with_captions_and_masks(name, reader, tmp_path):
     root = LATER[name](tmp_path)
     for split, count in (("train", 8), ("val", 4), ("test", 2)):
-        records = reader(root, split).records
+        records = reader(root, split)
         assert len(records) == count and records[0].captions == CHANGED[0]
         assert [truly_changed(record) for record in records] == [True, False] * (count // 2)
         pair = read_pair(records[0])

@@ -10,6 +10,7 @@ from datasets import write_image, write_index
 from scene_pairs import north_up, run_here, write_raster
 
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import read_pair
 from rscc.data.synthesis.folder import write_medium
 from rscc.data.synthesis.medium import City, city_sources, fixed_tiles, medium_pairs
 from rscc.data.synthesis.medium_captions import (
@@ -130,9 +131,9 @@ def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(made, tmp_path):
         assert sum(part.values()) - part["changed"] == sum(pair.split == split for pair in made)
     data = LevirCC(tmp_path / "out", "val")
     assert len(data) == sum(pair.split == "val" for pair in made)
-    assert {record.gsd for record in data.records} == {10.0}
-    assert all(record.mask is not None and len(record.captions) >= 2 for record in data.records)
-    sample = data[0]
+    assert {record.gsd for record in data} == {10.0}
+    assert all(record.mask is not None and len(record.captions) >= 2 for record in data)
+    sample = read_pair(data[0])
     assert sample.changed == sample.mask.any()
     with pytest.raises(OutputExists):
         write_medium(made, tmp_path / "out", command="")

@@ -69,7 +69,7 @@ def test_every_kind_is_made_in_its_number(made: list[SyntheticPair]) -> None:
 
 
 def test_the_folder_is_read_as_levir_cc(written: Path, made: list[SyntheticPair]) -> None:
-    records = LevirCC(written, "train").records
+    records = LevirCC(written, "train")
     assert len(records) == len(made)
     for record, pair in zip(records, made, strict=True):
         seen = read_pair(record)
@@ -83,7 +83,7 @@ def test_the_folder_is_read_as_levir_cc(written: Path, made: list[SyntheticPair]
 
 def test_captions_agree_with_the_masks(written: Path) -> None:
     removals = {"crop_reversed", "removal"}
-    for record in LevirCC(written, "train").records:
+    for record in LevirCC(written, "train"):
         mask = read_pair(record).mask
         if not truly_changed(record):
             assert not mask.any() and record.captions == NO_CHANGE_SENTENCES

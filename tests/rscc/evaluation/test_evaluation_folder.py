@@ -60,7 +60,7 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
     assert report.run["dataset"] == "levir_cc"
     assert "compared: all pairs" in report.as_text(compare=True)
 
-    records = LevirCC(tmp_path / "data", "test").records
+    records = LevirCC(tmp_path / "data", "test")
     rows = score_model(folder.path, records, beams=2, device="cpu")
     for row, expected in zip(rows, report.rows[:3], strict=True):
         assert row.captions.cider == expected.captions.cider

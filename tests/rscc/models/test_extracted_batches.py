@@ -33,7 +33,7 @@ def extracted_of(cache: PairCache, indices, flips) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", ["images", "features"])
 def test_batches_carry_what_was_extracted_turned_as_their_pairs(data, tmp_path, kind) -> None:
-    records = LevirCC(data, "train").records
+    records = LevirCC(data, "train")
     extracted = store_extracted(EXTRACTOR, records, tmp_path, size=64, grid=(4, 4))
     text = CaptionText(Vocabulary.build(all_forms(records), min_count=1), max_words=14)
     trunk = tiny_backbone().eval()

@@ -19,7 +19,7 @@ GRID = (2, 3)
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
-    return LevirCC(write_levir_cc(tmp_path_factory.mktemp("levir_cc"), train=4), "train").records
+    return LevirCC(write_levir_cc(tmp_path_factory.mktemp("levir_cc"), train=4), "train")
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def test_too_few_pairs_are_refused(train, val, tmp_path) -> None:
 def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> None:
     data = write_levir_cc(tmp_path / "data", val=6)
     start = write_start(tmp_path / "start")
-    val = LevirCC(data, "val").records
+    val = LevirCC(data, "val")
     comparison = compare_scores(start, start, val, device="cpu")
     assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.surely_better
     rows = {row.subset: row.as_dict() for row in score_model(start, val, device="cpu")}

@@ -23,8 +23,8 @@ def finished(data, paths, *, val=None, report=lambda line: None, train=None, **l
         Run(whole_config(train or settings(), **loss), paths, "x", "x", report=report),
         tiny_model(max_words=12).eval(),
         TrainResult(1, {"cider": 0.0}, paths.output / "none", 60.0),
-        val=LevirCC(data, "val").records if val is None else val,
-        train=LevirCC(data, "train").records,
+        val=LevirCC(data, "val") if val is None else val,
+        train=LevirCC(data, "train"),
     )
 
 
@@ -39,7 +39,7 @@ def test_the_card_names_the_means_that_the_training_left(data, tmp_path, monkeyp
     assert (attentive.localiser, attentive.localisation) == ("attention", LOCALISATIONS["attention"])
     assert attentive.scores["mask_f1"] > 0
     assert attentive.threshold != 0.5, "chosen on the validation masks"
-    without = [replace(record, mask=None) for record in LevirCC(data, "val").records]
+    without = [replace(record, mask=None) for record in LevirCC(data, "val")]
     bare = card("bare", val=without, change_mask=0)
     assert (bare.localiser, bare.threshold) == ("attention", 0.5)
     assert "mask_f1" not in bare.scores

@@ -32,7 +32,7 @@ def test_the_mask_curve_counts_like_the_definition() -> None:
 
 def test_caption_validation_speaks_as_in_use(data) -> None:
     """The flag decides between the fixed sentence and the decoder; what begins like it is forbidden."""
-    records = LevirCC(data, "val").records
+    records = LevirCC(data, "val")
     model = tiny_model()
     with torch.no_grad():
         model.changed_head.net[-1].bias.fill_(100)

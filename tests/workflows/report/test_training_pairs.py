@@ -19,6 +19,7 @@ from tiny_models import tiny_model
 
 from rscc.configs import load_config
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import read_pair
 from rscc.errors import OutputExists
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 from workflows.errors import NothingToExport, ReportInvalid
@@ -71,7 +72,7 @@ def exported(tmp_path_factory):
 
 def records(exported):
     """All pairs by their first caption."""
-    both = [*LevirCC(exported.folder, "train").records, *LevirCC(exported.folder, "val").records]
+    both = [*LevirCC(exported.folder, "train"), *LevirCC(exported.folder, "val")]
     return {record.captions[0]: record for record in both}
 
 
@@ -112,9 +113,9 @@ def test_what_a_person_drew_is_learnt_from_if_it_has_words(tmp_path):
 def test_crops_are_centred_and_masks_are_the_outlines_of_true_changes(exported):
     made = records(exported)
     data = LevirCC(exported.folder, "train")
-    pairs = {one.captions[0]: one for split in ("train", "val") for one in LevirCC(exported.folder, split)}
+    pairs = {caption: read_pair(record) for caption, record in made.items()}
     houses = pairs["two houses are built."]
-    assert houses.before.shape == (3, TILE, TILE) and made["a road appears"].gsd == data.records[0].gsd == 0.5
+    assert houses.before.shape == (3, TILE, TILE) and made["a road appears"].gsd == data[0].gsd == 0.5
     # Centred on columns 40 to 60 and rows 60 to 80 of the scene; beside it the change in the wrong words.
     bright = houses.after.min(axis=0) == 240
     assert np.argwhere(bright).min(axis=0).tolist() == [22, 22] and bright.sum() == 400
@@ -129,9 +130,7 @@ def test_crops_that_share_ground_are_one_place_and_on_one_side(exported):
     made = records(exported)
     assert made["two houses are built."].place == made["a pond was dug in the east of the field"].place
     assert len({record.place for record in made.values()}) == 4
-    train, val = (
-        {one.place for one in LevirCC(exported.folder, split).records} for split in ("train", "val")
-    )
+    train, val = ({one.place for one in LevirCC(exported.folder, split)} for split in ("train", "val"))
     assert train and val and not train & val
 
 
