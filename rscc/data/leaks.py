@@ -53,6 +53,11 @@ class Leak:
     correlation: float
     zoom: float
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        rounded = {"correlation": round(self.correlation, 3), "zoom": round(self.zoom, 2)}
+        return {"test": str(self.test), "training": str(self.training), **rounded}
+
 
 @dataclass(frozen=True)
 class LeakCheck:
@@ -72,21 +77,12 @@ class LeakCheck:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; file names as they were given."""
-        leaks = [
-            {
-                "test": str(leak.test),
-                "training": str(leak.training),
-                "correlation": round(leak.correlation, 3),
-                "zoom": round(leak.zoom, 2),
-            }
-            for leak in self.leaks
-        ]
         return {
             "test": self.test,
             "training": self.training,
             "threshold": THRESHOLD,
             "largest": round(self.largest, 3),
-            "leaks": leaks,
+            "leaks": [leak.as_dict() for leak in self.leaks],
             "unread": [str(path) for path in self.unread],
         }
 

@@ -35,7 +35,6 @@ from rscc.evaluation.robustness import measure_robustness
 from rscc.evaluation.score_rows import SUBSETS, EvaluationRow, FactScores
 from rscc.evaluation.scoring import Kinds, kinds_named, kinds_read, score_predictions, subsets
 from rscc.evaluation.stated_facts import FactScorer
-from rscc.model_card import ModelCard
 from rscc.model_folder import find_model, load_model, open_model_folder, sha256_of
 from rscc.text.parsing import load_parser
 
@@ -47,6 +46,8 @@ UNGATED = ", decoder alone"
 
 OVERHEAD = ("levir_cc", "dubai_cc")
 """Data sets whose captions are about the objects of :mod:`rscc.text.object_classes`."""
+
+_OF_MODEL = ("name", "version", "weights_sha256", "facts_sha256")
 
 Observe = Callable[[PairRecord, PairPrediction], None]
 """Called with every pair and its prediction, in order."""
@@ -218,7 +219,7 @@ def evaluate_records(
         "dataset": options.dataset,
         "counts": _count_pairs(scored, kinds),
         "training_pairs_of_baselines": len(train),
-        "model": _model_record(card),
+        "model": {name: getattr(card, name) for name in _OF_MODEL} | {"trained_on": card.data},
         "beams": options.beams,
         "decoding": "facts, no search" if run.get("grounded") else search_name(options.beams, card.support),
     }
@@ -272,16 +273,6 @@ def _count_pairs(records: Sequence[PairRecord], kinds: Kinds) -> dict[str, int]:
     counts = dict.fromkeys(SUBSETS, 0) | {name: len(pairs) for name, pairs in members.items()}
     changed = sum(map(truly_changed, records))
     return counts | {"changed": changed, "unchanged": len(records) - changed}
-
-
-def _model_record(card: ModelCard) -> dict[str, Any]:
-    return {
-        "name": card.name,
-        "version": card.version,
-        "weights_sha256": card.weights_sha256,
-        "facts_sha256": card.facts_sha256,
-        "trained_on": card.data,
-    }
 
 
 def _score_facts(

@@ -27,29 +27,14 @@ SMOOTHING = 1.5
 """Standard deviation, in pixels, of the smoothing of heights, because pixelated edges make small hills."""
 
 
-def split_objects(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the objects of a mask.
-
-    Args:
-        mask: (H, W) bool.
-
-    Returns:
-        (H, W) int32 with the number of the object, from 1, that each pixel of the mask belongs to, 0
-        elsewhere; and how many there are.
-    """
-    labels, count, _ = _split_with_heights(mask)
-    return labels, count
-
-
 def object_sizes(mask: np.ndarray) -> np.ndarray:
     """Return the pixels of each object of a mask (H, W) bool, as :func:`split_objects` finds them."""
-    labels, _ = split_objects(mask)
-    return np.bincount(labels.ravel())[1:]
+    return np.bincount(split_objects(mask)[0].ravel())[1:]
 
 
 def both_sizes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return :func:`object_sizes`, and the same with objects merged at wide waists, see :data:`WIDE`."""
-    labels, count, heights = _split_with_heights(mask)
+    labels, count, heights = split_objects(mask)
     sizes = np.bincount(labels.ravel(), minlength=count + 1)[1:]
     if count < 2:
         return sizes, sizes
@@ -65,8 +50,13 @@ def both_sizes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return sizes, np.bincount(merged, weights=sizes).astype(int)
 
 
-def _split_with_heights(mask: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
-    """Return :func:`split_objects` of a mask, and the height of each pixel, (H, W) float."""
+def split_objects(mask: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+    """Return the objects of a mask (H, W) bool.
+
+    Returns:
+        (H, W) int32 with the number of the object, from 1, that each pixel of the mask belongs to, 0
+        elsewhere; how many there are; and the height of each pixel, (H, W) float.
+    """
     padded = np.pad(mask, 1)  # the edge of the picture counts as a border
     heights = ndimage.gaussian_filter(ndimage.distance_transform_edt(padded), SMOOTHING)
     heights[~padded] = 0

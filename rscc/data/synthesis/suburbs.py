@@ -35,6 +35,9 @@ that say unchanged; of all without a building change 86 percent (477 of 552).
 """
 MIN_CHANGE = 250
 """Fewest changed pixels (62 m2) of a crop that is labelled changed; people overlook less."""
+SWAP, ALIKE = 0.3, 0.15
+"""Share of the changed crops whose dates are swapped, so that buildings disappear, and largest share of the
+crops without any change."""
 TRIES, DONORS = 400, 8
 """Random draws for one pair, and images searched for one with whole buildings."""
 
@@ -47,27 +50,21 @@ class SynthesisOptions:
         crops: crops of pairs with change masks.
         unchanged: one date and its disturbed copy.
         insertions, removals: buildings inserted into and removed from an image.
-        swap: share of the changed crops whose dates are swapped, so that buildings disappear.
-        alike: largest share of the crops without any change.
 
     Raises:
-        ConfigInvalid: a number is negative, all are 0, or a share lies outside 0..1.
+        ConfigInvalid: a number is negative, or all are 0.
     """
 
     crops: int = 600
     unchanged: int = 300
     insertions: int = 250
     removals: int = 100
-    swap: float = 0.3
-    alike: float = 0.15
     seed: int = 0
 
     def __post_init__(self) -> None:
         numbers = (self.crops, self.unchanged, self.insertions, self.removals)
         if min(numbers) < 0 or not any(numbers):
             raise ConfigInvalid("all numbers are 0 or one is negative; ask for at least one pair of one kind")
-        if not (0 <= self.swap <= 1 and 0 <= self.alike <= 1):
-            raise ConfigInvalid(f"swap {self.swap} and alike {self.alike} are shares: give 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ class Synthesis:
         for i in range(number):
             for attempt in range(TRIES):
                 pair = make(np.random.default_rng((self.options.seed, place, i, attempt)))
-                enough = alike >= self.options.alike * number
+                enough = alike >= ALIKE * number
                 if pair is not None and not (enough and pair.kind == "crop_alike"):
                     break
             else:
@@ -172,7 +169,7 @@ class Synthesis:
             return SyntheticPair(_unchanged(sample), "crop_alike", (record.id,))
         if sum(buildings.areas) < MIN_CHANGE:
             return None
-        removed = self.grammar.can_remove() and rng.random() < self.options.swap
+        removed = self.grammar.can_remove() and rng.random() < SWAP
         if removed:
             sample = replace(sample, before=sample.after, after=sample.before)
         captions = self.grammar.sentences(buildings, rng, removed=removed)

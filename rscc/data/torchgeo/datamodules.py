@@ -1,13 +1,14 @@
 """Data modules of captioned pairs for TorchGeo's and Lightning's trainers."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from torchgeo.datamodules import NonGeoDataModule
 
 from rscc.data.torchgeo import datasets
 from rscc.data.torchgeo.datasets import CaptionedPairs, collate_pairs
-from rscc.data.torchgeo.transforms import TRANSFORMS, Transforms
+from rscc.data.torchgeo.transforms import TRANSFORMS, change
 from rscc.errors import ConfigInvalid
 from rscc.settings import check_choice
 
@@ -51,7 +52,7 @@ class CaptionedDataModule(NonGeoDataModule):
         if stage == "fit":
             if self.train_dataset.transforms is not None:
                 raise ConfigInvalid("give augment instead of transforms: validation pairs stay as they are")
-            self.train_dataset.transforms = Transforms(self.augment)
+            self.train_dataset.transforms = partial(change, names=self.augment)
 
 
 def _scaled(batch: dict[str, Any]) -> dict[str, Any]:

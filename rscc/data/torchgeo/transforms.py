@@ -1,7 +1,6 @@
 """Random changes of samples that keep their captions true, by name in :data:`TRANSFORMS`."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,14 +32,8 @@ def change_light(sample: Sample) -> Sample:
 TRANSFORMS: dict[str, Callable[[Sample], Sample]] = {"flip": flip, "light": change_light}
 
 
-@dataclass(frozen=True)
-class Transforms:
-    """Applies transforms by name, in order; can be sent to the workers of a data loader."""
-
-    names: Sequence[str]
-
-    def __call__(self, sample: Sample) -> Sample:
-        """Return the changed sample."""
-        for name in self.names:
-            sample = TRANSFORMS[name](sample)
-        return sample
+def change(sample: Sample, names: Sequence[str]) -> Sample:
+    """Apply transforms by name, in order."""
+    for name in names:
+        sample = TRANSFORMS[name](sample)
+    return sample

@@ -19,7 +19,7 @@ from rscc.data.synthesis.suburbs import (
 )
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 
-OPTIONS = SynthesisOptions(crops=10, unchanged=4, insertions=4, removals=4, swap=0.4, seed=3)
+OPTIONS = SynthesisOptions(crops=10, unchanged=4, insertions=4, removals=4, seed=3)
 
 
 @pytest.fixture(scope="module")

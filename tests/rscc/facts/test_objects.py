@@ -22,7 +22,7 @@ NEXT = (20, 36, 24, 20)
 
 def test_two_houses_with_a_bridge_between_them_are_two_objects_and_share_its_pixels() -> None:
     mask = mask_of(HOUSE, BRIDGE, NEXT)
-    labels, count = split_objects(mask)
+    labels, count, _ = split_objects(mask)
     assert count == 2
     assert np.array_equal(labels > 0, mask)
     one, two = labels[30, 15], labels[30, 50]
