@@ -45,8 +45,14 @@ def shift_image(image: np.ndarray, rng: np.random.Generator, most: int) -> np.nd
 
 def shift_subpixel(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Move one date by up to 1.5 times ``strength`` pixels along each axis, bilinear, edges repeated."""
-    dy, dx = rng.uniform(-1.5, 1.5, 2) * strength
-    return _as_bytes(ndimage.shift(image.astype(np.float32), (0, -dy, -dx), order=1, mode="nearest"))
+    moved = rng.uniform(-1.5, 1.5, 2) * strength
+    top, left = np.floor(moved).astype(int) + 2
+    down, right = (moved - np.floor(moved)).astype(np.float32)
+    height, width = image.shape[1:]
+    x = np.pad(image.astype(np.float32), ((0, 0), (2, 3), (2, 3)), mode="edge")
+    x = x[:, top : top + height + 1, left : left + width + 1]
+    x = x[:, :-1] * (1 - down) + x[:, 1:] * down
+    return _as_bytes(x[..., :-1] * (1 - right) + x[..., 1:] * right)
 
 
 def haze(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:

@@ -6,8 +6,9 @@ Subsets of the pairs: :mod:`rscc.evaluation.scoring`; facts that captions state:
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -200,20 +201,30 @@ def evaluate_records(
     kinds = kinds_named(scored) or (kinds_read(scored) if options.kinds else {})
     overhead = options.dataset in OVERHEAD
     objects, notes = _objects_readable() if overhead else (False, [])
-    seen = _SeenPredictions(observe)
+    said: list[str] = []
+    templates: list[str] = []
+
+    def seen() -> Iterator[PairPrediction]:
+        found = captioner_predictions(captioner, scored, beams=options.beams)
+        for pair, prediction in zip(scored, found, strict=True):
+            if observe is not None:
+                observe(pair, prediction)
+            said.append(prediction.caption)
+            if prediction.mask is not None:
+                templates.append(template_caption(prediction.mask))
+            yield prediction
+
     with CaptionScorer(java=options.java) as scorer:
-        predictions = seen.keep(scored, captioner_predictions(captioner, scored, beams=options.beams))
-        rows = score_predictions(card.name, scored, predictions, scorer, kinds=kinds, objects=objects)
+        score = partial(score_predictions, records=scored, scorer=scorer, kinds=kinds, objects=objects)
+        rows = score(card.name, predictions=seen())
         if card.changed_threshold > 0 and not run.get("grounded"):
-            alone = caption_predictions(ungated_captions(captioner, scored, beams=options.beams))
-            rows += score_predictions(
-                card.name + UNGATED, scored, alone, scorer, kinds=kinds, objects=objects
-            )
-        if options.baselines and overhead and len(seen.templates) == len(scored):
-            baselines = {TEMPLATE_BY_COUNT: seen.templates, **baselines}
+            alone = ungated_captions(captioner, scored, beams=options.beams)
+            rows += score(card.name + UNGATED, predictions=caption_predictions(alone))
+        # Where some pair has no mask, its patches cannot be counted.
+        if options.baselines and overhead and len(templates) == len(scored):
+            baselines = {TEMPLATE_BY_COUNT: templates, **baselines}
         for name, captions in baselines.items():
-            said = caption_predictions(captions)
-            rows += score_predictions(name, scored, said, scorer, kinds=kinds, objects=objects)
+            rows += score(name, predictions=caption_predictions(captions))
     record = {
         **run,
         "dataset": options.dataset,
@@ -230,7 +241,7 @@ def evaluate_records(
         run=record,
         papers=paper_tables(options.dataset),
         notes=notes,
-        facts=_score_facts(scored, {card.name: seen.captions, **baselines}, objects) if overhead else (),
+        facts=_score_facts(scored, {card.name: said, **baselines}, objects) if overhead else (),
         robustness=measure_robustness(captioner, scored, beams=options.beams) if options.robustness else None,
     )
 
@@ -241,31 +252,6 @@ def _objects_readable() -> tuple[bool, list[str]]:
     except (ExtraNotInstalled, WeightsNotFound) as error:
         return False, [f"objects that no reference names are not counted: {error}"]
     return True, []
-
-
-@dataclass
-class _SeenPredictions:
-    """Keeps the captions of predictions that are scored one at a time.
-
-    Attributes:
-        templates: sentences by counting the patches of the masks; fewer if some pair has no mask.
-    """
-
-    observe: Observe | None
-    captions: list[str] = field(default_factory=list)
-    templates: list[str] = field(default_factory=list)
-
-    def keep(
-        self, records: Sequence[PairRecord], predictions: Iterable[PairPrediction]
-    ) -> Iterator[PairPrediction]:
-        """Yield the predictions of the records."""
-        for record, prediction in zip(records, predictions, strict=True):
-            if self.observe is not None:
-                self.observe(record, prediction)
-            self.captions.append(prediction.caption)
-            if prediction.mask is not None:
-                self.templates.append(template_caption(prediction.mask))
-            yield prediction
 
 
 def _count_pairs(records: Sequence[PairRecord], kinds: Kinds) -> dict[str, int]:

@@ -63,34 +63,24 @@ def chosen(pairs: Sequence[Predicted]) -> list[Predicted]:
     return [pairs[place] for place in sorted(places)]
 
 
-class Sheet:
-    """Collects the predictions for a split's pairs, and draws some of them."""
+def sheet_files(pairs: Sequence[Predicted], path: Path, title: str) -> dict[Path, bytes]:
+    """Draw some pairs of a split; return the content of every file by its path, the table last.
 
-    def __init__(self) -> None:
-        self._pairs: list[Predicted] = []
+    Args:
+        path: of the picture. With ``{page}`` in its name there is a picture for every :data:`ON_PAGE` pairs,
+            ``{page}`` replaced by 1, 2 ...; otherwise one tall picture holds all pairs.
 
-    def add(self, record: PairRecord, prediction: PairPrediction) -> None:
-        """Add a pair."""
-        self._pairs.append((record, prediction))
-
-    def files(self, path: Path, title: str) -> dict[Path, bytes]:
-        """Return the content of every file by its path, the table last.
-
-        Args:
-            path: of the picture. With ``{page}`` in its name there is a picture for every :data:`ON_PAGE`
-                pairs, ``{page}`` replaced by 1, 2 ...; otherwise one tall picture holds all pairs.
-
-        Raises:
-            ConfigInvalid: a suffix that is not in :data:`FORMATS`, or too many pairs for one picture.
-        """
-        check_sheet(path)
-        shown = chosen(self._pairs)
-        size = ON_PAGE if PAGE in path.name else max(1, len(shown))
-        files: dict[Path, bytes] = {}
-        for number, start in enumerate(range(0, len(shown), size), start=1):
-            page = _draw_page(title, shown[start : start + size], 1 + start)
-            files[path.with_name(path.name.replace(PAGE, str(number)))] = _encode(page, path)
-        return {**files, table_path(path): _table(shown).encode()}
+    Raises:
+        ConfigInvalid: a suffix that is not in :data:`FORMATS`, or too many pairs for one picture.
+    """
+    check_sheet(path)
+    shown = chosen(pairs)
+    size = ON_PAGE if PAGE in path.name else max(1, len(shown))
+    files: dict[Path, bytes] = {}
+    for number, start in enumerate(range(0, len(shown), size), start=1):
+        page = _draw_page(title, shown[start : start + size], 1 + start)
+        files[path.with_name(path.name.replace(PAGE, str(number)))] = _encode(page, path)
+    return {**files, table_path(path): _table(shown).encode()}
 
 
 def check_sheet(path: Path) -> None:

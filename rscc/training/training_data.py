@@ -175,13 +175,11 @@ def training_parts(run: Run, train: Sequence[PairRecord]) -> list[Pairs]:
             raise DatasetLayoutInvalid(f"{folder}: no training pair has a caption; leave this folder out")
         parts.append(part)
     if data.reversed > 0:
-        parts = [[add_reversal(record) for record in part] for part in parts]
+        parts = [
+            [replace(record, reversed_captions=reverse_captions(record.captions)) for record in part]
+            for part in parts
+        ]
     return parts
-
-
-def add_reversal(record: PairRecord) -> PairRecord:
-    """Return a record with captions that are true when its dates are swapped, if there are any."""
-    return replace(record, reversed_captions=reverse_captions(record.captions))
 
 
 def every_caption(parts: Sequence[Sequence[PairRecord]]) -> list[str]:

@@ -97,7 +97,7 @@ def evaluate(
     with extra("train"):
         from rscc.evaluation.evaluate import EvaluationOptions
         from rscc.evaluation.evaluate import evaluate as score
-        from rscc.evaluation.picture_sheet import Sheet, check_sheet, sheet_paths
+        from rscc.evaluation.picture_sheet import check_sheet, sheet_files, sheet_paths
         from rscc.evaluation.predictions import prediction_line
         from rscc.model_folder import find_model
 
@@ -106,11 +106,12 @@ def evaluate(
             check_sheet(sheet)
             outputs += sheet_paths(sheet)
         _check_outputs(outputs, overwrite, (data, find_model(model), *(check_leaks or ())))
-        drawn, lines = Sheet(), list[str]()
+        drawn: list[tuple[PairRecord, PairPrediction]] = []
+        lines: list[str] = []
 
         def observe(record: PairRecord, prediction: PairPrediction) -> None:
             if sheet is not None:
-                drawn.add(record, prediction)
+                drawn.append((record, prediction))
             if predictions is not None:
                 lines.append(prediction_line(record, prediction))
 
@@ -139,7 +140,7 @@ def evaluate(
         write_together({predictions: lines})
     if sheet is not None:
         title = f"{table.rows[0].name} on {data.name}, split {split}"
-        write_together({path: [content] for path, content in drawn.files(sheet, title).items()})
+        write_together({path: [content] for path, content in sheet_files(drawn, sheet, title).items()})
     terminal.result(table.as_text(compare=compare), table.as_dict())
 
 
