@@ -125,7 +125,7 @@ def read_mask(path: Path) -> np.ndarray:
     colours is used, and the indices of a coloured palette.
     """
     with _opened(path, "a mask") as image:
-        if image.mode == "P" and _is_coloured(image):
+        if image.mode == "P" and np.ptp(np.asarray(image.convert("RGB")), axis=-1).any():  # it has colours
             values = np.asarray(image)
         elif image.mode in ("1", "L", "LA") or _is_wide(image):
             values = np.asarray(image.convert("L"))
@@ -153,10 +153,6 @@ def _opened(path: Path, what: str) -> Iterator[Image.Image]:
 def _is_wide(image: Image.Image) -> bool:
     """Return whether the values of an image have 16 or 32 bits."""
     return image.mode in ("I", "F") or image.mode.startswith("I;")
-
-
-def _is_coloured(image: Image.Image) -> bool:
-    return bool(np.ptp(np.asarray(image.convert("RGB")), axis=-1).any())
 
 
 def read_pair(record: PairRecord) -> PairSample:
@@ -222,11 +218,6 @@ def flip_sample(sample: PairSample, flip: str) -> PairSample:
     """Flip both images, the mask and the captions' words of direction."""
     captions = tuple(flip_words(caption, flip) for caption in sample.captions)
     return replace(map_arrays(sample, lambda array: flip_array(array, flip)), captions=captions)
-
-
-def reverse_sample(sample: PairSample, captions: tuple[str, ...]) -> PairSample:
-    """Swap the dates; ``captions`` are true of the swapped pair. The mask stays: it has no direction."""
-    return replace(sample, before=sample.after, after=sample.before, captions=captions)
 
 
 def resize_sample(sample: PairSample, size: int) -> PairSample:

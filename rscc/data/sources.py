@@ -28,7 +28,6 @@ from rscc.data.pairs import (
     flip_words,
     read_pair,
     resize_sample,
-    reverse_sample,
 )
 from rscc.structures import PairBatch
 from rscc.text.vocabulary import Vocabulary
@@ -191,7 +190,8 @@ class ImageCaptionSource(_CaptionSource):
         data = self.config.data
         sample = resize_sample(read_pair(record), data.size)
         if _draw_reversal(record, data.reversed, rng):
-            sample = reverse_sample(sample, record.reversed_captions)
+            swapped = {"before": sample.after, "after": sample.before}
+            sample = replace(sample, captions=record.reversed_captions, **swapped)
         if not data.augment:
             return sample
         sample = flip_sample(sample, flip)

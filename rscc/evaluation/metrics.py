@@ -186,30 +186,24 @@ class CaptionScorer:
 
 
 def cider(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
-    """Return CIDEr in percent without Java, fast enough for every epoch.
-
-    Raises:
-        DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
-    """
-    return 100 * float(_cider(hypotheses, references)[0])
+    """Return CIDEr in percent without Java, fast enough for every epoch; see :func:`cider_per_pair`."""
+    return float(np.mean(list(cider_per_pair(hypotheses, references).values())))
 
 
 def cider_per_pair(
     hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
 ) -> dict[str, float]:
-    """Return CIDEr in percent of every pair, in the order of ``hypotheses``; see :func:`cider`."""
-    scores = _cider(hypotheses, references)[1]
-    return {i: 100 * float(score) for i, score in zip(hypotheses, scores, strict=True)}
+    """Return CIDEr in percent of every pair, in the order of ``hypotheses``.
 
-
-def _cider(
-    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
-) -> tuple[float, Iterable[float]]:
+    Raises:
+        DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
+    """
     _, _, cider_class = caption_metrics()
     _check_ids(hypotheses, references)
     candidates = {i: [" ".join(tokenize(caption))] for i, caption in hypotheses.items()}
     truth = {i: [" ".join(tokenize(one)) for one in references[i]] for i in candidates}
-    return cider_class.Cider().compute_score(truth, candidates)
+    _, scores = cider_class.Cider().compute_score(truth, candidates)
+    return {i: 100 * float(score) for i, score in zip(candidates, scores, strict=True)}
 
 
 def caption_metrics() -> tuple[Any, Any, Any]:

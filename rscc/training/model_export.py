@@ -39,7 +39,7 @@ from rscc.training.head_training import fit_familiarity, fit_roads
 from rscc.training.training_data import learns_the_flag
 from rscc.training.training_loop import TrainResult
 from rscc.training.training_run import Run, RunPaths
-from rscc.training.validation import image_batches, mask_curve, masked_batches
+from rscc.training.validation import image_batches, mask_curve
 
 _log = logging.getLogger(__name__)
 
@@ -148,13 +148,14 @@ def _choose_mask_threshold(
     rules: SearchRules,
 ) -> tuple[float, dict[str, float]]:
     """Return the threshold with the best pixel F1 on the validation masks, and that score, if any has one."""
-    if all(record.mask is None for record in val):
+    masked = [record for record in val if record.mask is not None]
+    if not masked:
         return 0.5, {}
     maps = None
     if localiser != "change_head":
         flag = None if confidence.calibration is None else confidence.calibration.changed
         maps = LOCALISERS[localiser](confidence.threshold, rules, flag)
-    batches = masked_batches(val, size=config.data.size)
+    batches = image_batches(masked, size=config.data.size)
     curve = mask_curve(model, batches, bf16=config.train.bf16, localiser=maps)
     return curve.best_threshold(), {"mask_f1": float(curve.f1().max())}
 

@@ -35,11 +35,6 @@ def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int =
             yield batch
 
 
-def masked_batches(records: Sequence[PairRecord], *, size: int) -> Iterator[PairBatch]:
-    """Yield the pairs that have a mask, as :func:`image_batches` does."""
-    return image_batches([record for record in records if record.mask is not None], size=size)
-
-
 class MaskCurve:
     """Counts of changed and unchanged pixels by predicted probability: F1 at any threshold."""
 
@@ -91,7 +86,8 @@ def mask_curve(
 
 def mask_validation(records: Sequence[PairRecord], config: Config) -> Validate:
     """Return the validation of a change head: pixel F1 at threshold 0.5 and at the best threshold."""
-    batches = list(masked_batches(records, size=config.data.size))
+    masked = [record for record in records if record.mask is not None]
+    batches = list(image_batches(masked, size=config.data.size))
 
     def validate(model: ChangeCaptioner) -> dict[str, float]:
         curve = mask_curve(model, batches, bf16=config.train.bf16)

@@ -52,17 +52,6 @@ def match_colours(image: np.ndarray, model: np.ndarray) -> np.ndarray:
     return np.clip(np.rint((x - mean) * gain + aim), 0, 255).astype(np.uint8)
 
 
-def feather(mask: np.ndarray) -> np.ndarray:
-    """Return the opacity (H, W) float32 in 0..1 of the patch of a mask (H, W) bool.
-
-    It is 1 on the mask and ``SOLID`` pixels around, and 0 after ``SOFT`` more.
-    """
-    if not mask.any():
-        return np.zeros(mask.shape, np.float32)
-    distance = ndimage.distance_transform_edt(~mask)
-    return np.clip((SOLID + SOFT - distance) / SOFT, 0, 1).astype(np.float32)
-
-
 def find_ground(image: np.ndarray, built: np.ndarray) -> np.ndarray:
     """Return where an image (3, H, W) uint8 shows open ground: even, dry, not paved, not ``built`` (H, W)."""
     x = image.astype(np.float32)
@@ -137,7 +126,8 @@ def remove_building(
 
 def _patch_window(building: np.ndarray) -> tuple[tuple[slice, slice], np.ndarray]:
     """Return the window of a building with its fading ground, and the opacity in it."""
-    alpha = feather(building)
+    distance = ndimage.distance_transform_edt(~building)
+    alpha = np.clip((SOLID + SOFT - distance) / SOFT, 0, 1).astype(np.float32)
     rows, columns = ndimage.find_objects((alpha > 0).astype(np.uint8))[0]
     return (rows, columns), alpha[rows, columns]
 

@@ -16,7 +16,7 @@ import numpy as np
 from rscc.data.augmentation import jitter_colour
 from rscc.data.benchmarks.annotations import SPLITS
 from rscc.data.pairs import PairSample, resize_sample
-from rscc.data.synthesis.medium_captions import REVERSED, Fact, captions_of
+from rscc.data.synthesis.medium_captions import REVERSED, captions_of
 from rscc.data.synthesis.medium_facts import SeriesLayout, city_facts, series_facts, without_specks
 from rscc.images import resize
 
@@ -186,7 +186,7 @@ def _tile(source: _Source, top: int, left: int, side: int, rng: np.random.Genera
     window = (..., slice(top, top + side), slice(left, left + side))
     cut = without_specks({kind: part[window] for kind, part in source.facts.items()})
     mask = _union(cut, (side, side))
-    captions = captions_of([Fact(kind, part) for kind, part in cut.items()], rng)
+    captions = captions_of(cut, rng)
     sample = PairSample("", source.before[window], source.after[window], mask, captions, bool(mask.any()))
     return MediumPair(resize_sample(sample, SIZE), source.split, source.place, source.gsd * side / SIZE)
 

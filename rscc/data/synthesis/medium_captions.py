@@ -4,8 +4,7 @@ A sentence names a class of ground only where the pixels show it, see :mod:`rscc
 """
 
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from importlib import resources
 
 import numpy as np
@@ -33,40 +32,29 @@ REVERSED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Fact:
-    """One kind of change in a tile.
-
-    Attributes:
-        kind: a key of :data:`PHRASES`.
-        mask: (H, W) bool, where it happened; not empty.
-    """
-
-    kind: str
-    mask: np.ndarray
-
-
-def captions_of(facts: Sequence[Fact], rng: np.random.Generator) -> tuple[str, ...]:
+def captions_of(facts: Mapping[str, np.ndarray], rng: np.random.Generator) -> tuple[str, ...]:
     """Return five captions; the largest change is in every one, the second in some.
 
-    Without facts they say that nothing changed.
+    Args:
+        facts: kind, a key of :data:`PHRASES`, to where it happened, (H, W) bool, not empty. Without any the
+            captions say that nothing changed.
     """
     if not facts:
         return tuple(str(text) for text in rng.choice(NO_CHANGE_SENTENCES, CAPTIONS, replace=False))
-    ordered = sorted(facts, key=lambda fact: -fact.mask.sum())
+    ordered = sorted(facts.items(), key=lambda fact: -fact[1].sum())
     captions = []
     for number in range(CAPTIONS):
-        clauses = [_sentence(ordered[0], number + int(rng.integers(2)))]
+        clauses = [_sentence(*ordered[0], number + int(rng.integers(2)))]
         if len(ordered) > 1 and number % 2:
-            clauses.append(_sentence(ordered[1], int(rng.integers(9))))
+            clauses.append(_sentence(*ordered[1], int(rng.integers(9))))
         captions.append(" and ".join(clauses))
     return tuple(captions)
 
 
-def _sentence(fact: Fact, number: int) -> str:
-    phrases = PHRASES[fact.kind]
-    amount, be = amount_words(fact.mask)
-    return phrases[number % len(phrases)].format(amount=amount, be=be, place=place_words(fact.mask))
+def _sentence(kind: str, mask: np.ndarray, number: int) -> str:
+    phrases = PHRASES[kind]
+    amount, be = amount_words(mask)
+    return phrases[number % len(phrases)].format(amount=amount, be=be, place=place_words(mask))
 
 
 def amount_words(mask: np.ndarray) -> tuple[str, str]:
