@@ -16,7 +16,7 @@ import numpy as np
 
 from rscc.captioner import Captioner
 from rscc.data.benchmarks.registry import DATASETS
-from rscc.data.leaks import LeakCheck, Progress, find_leaks, image_files
+from rscc.data.leaks import Progress, find_leaks, image_files
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.data.trunk_maps import pooled_features
 from rscc.devices import keep_freed_memory
@@ -139,7 +139,11 @@ def evaluate(
     def features(pairs: Sequence[PairRecord]) -> np.ndarray:
         return pooled_features(network.backbone, pairs, size=captioner.card.tile_size, bf16=captioner.bf16)
 
-    leaks = _find_leaks(records, training, progress) if training else None
+    leaks = None
+    if training:
+        images = [path for record in records for path in (record.before, record.after)]
+        trained = [path for folder in training for path in image_files(folder, but=images)]
+        leaks = find_leaks(images, trained, progress=progress)
     run = {
         **run_record(shlex.join(["rscc", *sys.argv[1:]])),
         "data": str(data),
@@ -168,14 +172,6 @@ def index_of(data: Path) -> dict[str, str]:
     """Return the SHA-256 of the JSON, CSV and text files below a folder, which list its pairs."""
     files = sorted(path for path in data.rglob("*") if path.suffix in (".json", ".csv", ".txt"))
     return {path.relative_to(data).as_posix(): sha256_of(path) for path in files if path.is_file()}
-
-
-def _find_leaks(
-    records: Sequence[PairRecord], training: Sequence[Path], progress: Progress | None
-) -> LeakCheck:
-    images = [path for record in records for path in (record.before, record.after)]
-    trained = [path for folder in training for path in image_files(folder, but=images)]
-    return find_leaks(images, list(dict.fromkeys(trained)), progress=progress)
 
 
 def evaluate_records(

@@ -39,7 +39,6 @@ PROMPTS = ("none", "fixed", "learnable")
 NOUN_TEMPLATE = "a satellite photo of"
 VERB_TEMPLATE = "a change seen from above where things"
 
-_JOIN = " and "
 _BESIDE_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
 _SUBJECT = frozenset({"nsubj", "nsubjpass"})
 _SUBJECT_OF_THERE = frozenset({"attr", "dobj", *_SUBJECT})
@@ -68,16 +67,6 @@ class Segments:
     entities: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
     words: tuple[tuple[str, bool], ...] = ()
-
-    @property
-    def noun_text(self) -> str:
-        """The noun segments joined by "and"; empty when there are none."""
-        return _JOIN.join(self.nouns)
-
-    @property
-    def verb_text(self) -> str:
-        """The verb segments joined by "and"; empty when there are none."""
-        return _JOIN.join(self.verbs)
 
 
 @cache

@@ -1,6 +1,5 @@
 """Weights and vocabulary of the model that a training starts from (``rscc train --from`` and ``--trunk``)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,7 +68,10 @@ def load_start(
 
     path = start.folder.path
     parameters = model.state_dict()
-    stored = _read_weights(path, is_copied)
+    try:
+        stored = load_weights(path / "model.safetensors", is_copied)
+    except (SafetensorError, OSError) as error:
+        raise ModelFolderInvalid(f"{path / 'model.safetensors'}: cannot be read ({error})") from error
     remedy = f"use the model settings of {path.name} (leave out --config and --model)"
     for name, value in parameters.items():
         if name.endswith("num_batches_tracked") or not is_copied(name):
@@ -86,13 +88,6 @@ def load_start(
     with torch.no_grad():
         for name, value in stored.items():
             parameters[name][: len(value)].copy_(value) if value.ndim else parameters[name].copy_(value)
-
-
-def _read_weights(folder: Path, wanted: Callable[[str], bool]) -> dict[str, Tensor]:
-    try:
-        return load_weights(folder / "model.safetensors", wanted)
-    except (SafetensorError, OSError) as error:
-        raise ModelFolderInvalid(f"{folder / 'model.safetensors'}: cannot be read ({error})") from error
 
 
 def _fits(parameter: Tensor, stored: Tensor, words: tuple[int, int]) -> bool:

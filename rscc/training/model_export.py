@@ -82,6 +82,9 @@ def export_model(
         mask_scores = {k: v for k, v in head_card.scores.items() if has_masks and k == "mask_f1"}
     else:
         threshold, mask_scores = _choose_mask_threshold(model, val, config, localiser, confidence, rules)
+    paper, size = config.model.paper.upper(), config.model.options.get("size", "compact")
+    if paper == "DAVIR" and size == "compact":
+        paper += " (compact)"
     card = make_card(
         run,
         model,
@@ -89,7 +92,7 @@ def export_model(
         data=f"{config.data.name}: {len(train)} training and {len(val)} validation pairs",
         scores=result.best_scores | confidence.scores | mask_scores,
         description=config.card.description
-        or f"{_paper_title(config)} on {config.model.backbone}, trained on {config.data.name}",
+        or f"{paper} on {config.model.backbone}, trained on {config.data.name}",
         threshold=threshold,
         changed_threshold=confidence.threshold,
         localisation=LOCALISATIONS[localiser],
@@ -113,11 +116,6 @@ def export_model(
         facts=facts,
         familiarity=familiarity,
     )
-
-
-def _paper_title(config: Config) -> str:
-    compact = config.model.paper == "davir" and config.model.options.get("size", "compact") == "compact"
-    return config.model.paper.upper() + " (compact)" * compact
 
 
 def _sources(paths: RunPaths) -> tuple[ModelFolder | None, ModelFolder | None]:

@@ -205,7 +205,7 @@ def caption_text(config: Config, train: Sequence[PairRecord], vocabulary: Vocabu
     if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):
         forms = all_forms(train)
         parsed = zip(forms, extract_segments(forms), strict=True)
-        segments = {caption: (one.noun_text, one.verb_text) for caption, one in parsed}
+        segments = {caption: (" and ".join(one.nouns), " and ".join(one.verbs)) for caption, one in parsed}
     return CaptionText(vocabulary, max_words=config.model.max_words, segments=segments)
 
 
