@@ -190,8 +190,8 @@ class ImageCaptionSource(_CaptionSource):
         data = self.config.data
         sample = resize_sample(read_pair(record), data.size)
         if _draw_reversal(record, data.reversed, rng):
-            swapped = {"before": sample.after, "after": sample.before}
-            sample = replace(sample, captions=record.reversed_captions, **swapped)
+            captions = record.reversed_captions
+            sample = replace(sample, before=sample.after, after=sample.before, captions=captions)
         if not data.augment:
             return sample
         sample = flip_sample(sample, flip)
