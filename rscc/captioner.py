@@ -29,7 +29,7 @@ from rscc.model_folder import (
     open_model_folder,
     use_int8,
 )
-from rscc.models.localisers import LOCALISERS, Localiser
+from rscc.models.localisers import LOCALISERS
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.change_detector import ChangeDetector
@@ -232,12 +232,11 @@ class Captioner:
 
         Returns:
             One caption per pair. A pair whose P(anything changed) is below the card's threshold gets the
-            fixed "no change" sentence, scored with 1 - P. A model whose threshold is 0 never learnt that
-            probability: its decoder states in its own words that nothing changed.
-            The score of another sentence is P(changed), or 1 with ``assume_changed``, times the probability
-            that it is a good sentence for a change; see :mod:`rscc.facts.calibration`.
-            With :attr:`facts` the sentences state facts only, ``beams`` and ``placeless`` have no effect, and
-            the captions are :class:`~rscc.facts.grounded_captions.GroundedCaption`.
+            fixed "no change" sentence, scored with 1 - P; with a threshold of 0, of a model that never learnt
+            P, the decoder writes that sentence itself. The score of another one is P(changed), or 1 with
+            ``assume_changed``, times the probability that it is good, see :mod:`rscc.facts.calibration`.
+            With :attr:`facts` the captions are :class:`~rscc.facts.grounded_captions.GroundedCaption`, and
+            ``beams`` and ``placeless`` have no effect.
         """
         with self._inference():
             if ground and self.facts is not None:
@@ -265,11 +264,9 @@ class Captioner:
             return self._find(features), self._by_decoder(features, beams=beams)
 
     def explain(self, before: np.ndarray, after: np.ndarray, *, assume_changed: bool = False) -> Explanation:
-        """Describe one pair by the decoder; show where each word attends and what it depends on.
+        """Describe one pair, (3, H, W) each, by the decoder; show where each word attends.
 
-        Args:
-            before, after: of one pair, (3, H, W).
-            assume_changed: see :meth:`caption`, also for errors.
+        ``assume_changed`` and errors are those of :meth:`caption`.
         """
         with self._inference():
             features = self._encode(before[None], after[None])
@@ -279,7 +276,7 @@ class Captioner:
     def _encode(self, before: np.ndarray, after: np.ndarray, *, head: bool = True) -> DifferenceFeatures:
         """Encode pairs; ``head``: with what finding the changed pixels needs."""
         check_pairs(before, after, self.card.position_size)
-        head = head and self._localiser.needs_head
+        head = head and self.card.localiser == "change_head"
         features = self._model.encode(self._tensor(before), self._tensor(after), head=head)
         check_finite(self.card.name, features.tokens, features.changed_logits, features.change_logits)
         return features
@@ -313,12 +310,17 @@ class Captioner:
         return change
 
     def _find(self, features: DifferenceFeatures) -> ChangePrediction:
-        images = features.pair.images
+        images, localiser = features.pair.images, self.card.localiser
         assert images is not None
+        size = (images[0].shape[-2], images[0].shape[-1])
         if self.other_detector is not None:
             maps = self._by_other(images)
+        elif localiser == "change_head":
+            assert features.change_logits is not None
+            maps = enlarge_maps(features.change_logits, size).sigmoid()
         else:
-            maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
+            finder = LOCALISERS[localiser](self.card.changed_threshold, self._rules, self._flag)
+            maps = finder.maps(self._model, features, size)
         changed = changed_probability(features, self._flag)
         check_finite(self.card.name, maps, changed)
         return ChangePrediction(maps.cpu().numpy(), changed.cpu().numpy())
@@ -352,10 +354,6 @@ class Captioner:
     @property
     def _flag(self) -> FlagCalibration | None:
         return None if self.card.calibration is None else self.card.calibration.changed
-
-    @property
-    def _localiser(self) -> Localiser:
-        return LOCALISERS[self.card.localiser](self.card.changed_threshold, self._rules, self._flag)
 
     def _tensor(self, images: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(images)).to(self.device)

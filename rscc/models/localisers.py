@@ -1,4 +1,4 @@
-"""Change maps from the trained change head, or from a captioner itself where there were no masks to train on.
+"""Change maps from a captioner itself, where there were no masks to train a change head on.
 
 None of the five papers predicts masks. Two of their parts locate changes without having learned to; neither
 gives a probability, so their maps only rank pixels, and a threshold must be chosen for them.
@@ -13,7 +13,6 @@ Both are set to 0 where P(changed) is below the model's threshold: most tiles of
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -41,13 +40,11 @@ class Localiser(ABC):
         changed_threshold: P(anything changed) below which a map is set to 0; 0 where it was not learnt.
         rules: search rules of captions that name a change.
         flag: calibration of P(anything changed), when there is one.
-        needs_head: whether the pairs must be encoded with the change head's logits.
     """
 
     changed_threshold: float
     rules: SearchRules | None = None
     flag: FlagCalibration | None = None
-    needs_head: ClassVar[bool] = False
 
     @abstractmethod
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
@@ -56,17 +53,6 @@ class Localiser(ABC):
     def _silenced(self, features: DifferenceFeatures) -> Tensor:
         probability = changed_probability(features, self.flag)
         return torch.where(probability >= self.changed_threshold, probability, 0.0)
-
-
-class ChangeHeadLocaliser(Localiser):
-    """The change head, trained on change masks; its map is never set to 0."""
-
-    needs_head = True
-
-    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
-        """Probability of change per pixel, (B, H, W)."""
-        assert features.change_logits is not None
-        return enlarge_maps(features.change_logits, size).sigmoid()
 
 
 class AttentionLocaliser(Localiser):
@@ -123,11 +109,10 @@ class DifferenceLocaliser(Localiser):
 
 
 LOCALISERS: dict[str, type[Localiser]] = {
-    "change_head": ChangeHeadLocaliser,
     "attention": AttentionLocaliser,
     "difference": DifferenceLocaliser,
 }
-"""Localisers by the ``localiser`` of a card."""
+"""Localisers by the ``localiser`` of a card without a trained change head."""
 
 
 def attention_map(

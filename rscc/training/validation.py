@@ -78,7 +78,7 @@ def mask_curve(
             if localiser is None:  # the captioner does not run: it may not be trained yet
                 probability = enlarge_maps(model.change_head(*model.trunk(before, after)), shape).sigmoid()
             else:
-                features = model.encode(before, after, head=localiser.needs_head)
+                features = model.encode(before, after, head=False)
                 probability = localiser.maps(model, features, shape)
         curve.add(probability.cpu().numpy(), batch.mask.numpy() > 0)
     return curve
