@@ -16,6 +16,8 @@ from rscc.text.vocabulary import Vocabulary
 from rscc.weights import load_weights
 
 TRUNK_PREFIXES = ("backbone.", "change_head.")
+# What the card of a fine-tuned model says as that of its start.
+_KEPT = ("gsd_range", "licence", "limits", "support", "sentences", "search_size")
 # Options that CHEERS and DAVIR set when they are prepared; sizes of weights depend on them.
 _PREPARED_OPTIONS = ("entity_names", "entity_width")
 
@@ -123,12 +125,7 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
         card=replace(
             defaults.card,
             description=f"{card.description}; fine-tuned on other pairs",
-            gsd_range=card.gsd_range,
             data=f"Started from {card.name} {card.version}, which was trained on: {card.data}",
-            licence=card.licence,
-            limits=card.limits,
-            support=card.support,
-            sentences=card.sentences,
-            search_size=card.search_size,
+            **{name: getattr(card, name) for name in _KEPT},
         ),
     )

@@ -76,7 +76,7 @@ def synthesize(
             sources=sources.names,
             command=shlex.join(["rscc", *sys.argv[1:]]),
         )
-    terminal.notice(summary.as_text())
+    terminal.notice(summary)
 
 
 @takes_options()

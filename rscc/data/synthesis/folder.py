@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,27 +24,6 @@ from rscc.files import atomic_write
 PARTS = ("A", "B", "label")
 
 
-@dataclass(frozen=True)
-class SynthesisSummary:
-    """What was written.
-
-    Attributes:
-        kinds: kind to number of pairs.
-        examples: kind to the first caption of its first pair.
-    """
-
-    folder: Path
-    kinds: dict[str, int]
-    changed: int
-    examples: dict[str, str]
-
-    def as_text(self) -> str:
-        """Return a few lines to print."""
-        lines = [f"{self.kinds[kind]:6d}  {kind:14s} {self.examples[kind]}" for kind in self.kinds]
-        total = sum(self.kinds.values())
-        return "\n".join([*lines, f"{total:6d}  pairs, {self.changed} of them changed, in {self.folder}"])
-
-
 def write_synthesis(
     pairs: Iterable[SyntheticPair],
     folder: Path,
@@ -52,12 +31,15 @@ def write_synthesis(
     *,
     sources: dict[str, str],
     command: str = "",
-) -> SynthesisSummary:
+) -> str:
     """Write pairs to a new folder, which gets its name when it is complete.
 
     Args:
         pairs: images of 256 x 256 pixels.
         options, sources, command: for the record: also the folder of each input, and the command line.
+
+    Returns:
+        Lines with the number of pairs of each kind, and the first caption of the first of them.
     """
     entries: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
@@ -79,7 +61,8 @@ def write_synthesis(
         }
         write_annotations(draft, {"dataset": "synthesis", "images": entries}, record)
         (draft / "README.md").write_text(_readme(record), encoding="utf-8")
-    return SynthesisSummary(folder, dict(kinds), changed, examples)
+    lines = [f"{number:6d}  {kind:14s} {examples[kind]}" for kind, number in kinds.items()]
+    return "\n".join([*lines, f"{kinds.total():6d}  pairs, {changed} of them changed, in {folder}"])
 
 
 def _readme(record: dict[str, Any]) -> str:

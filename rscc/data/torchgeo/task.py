@@ -65,7 +65,8 @@ class ChangeCaptioningTask(LightningModule):
     def configure_model(self) -> None:
         """Build the model of the training split, where a checkpoint does not."""
         if self._records is None:
-            self._records = getattr(getattr(self._module(), "train_dataset", None), "records", None)
+            module = getattr(self._trainer, "datamodule", None)
+            self._records = getattr(getattr(module, "train_dataset", None), "records", None)
         if self.model is None and (self._records is not None or self._trainer is not None):
             if self._records is None:
                 raise ConfigInvalid(
@@ -144,9 +145,6 @@ class ChangeCaptioningTask(LightningModule):
 
     def _captioned(self) -> list[PairRecord]:
         return [record for record in self._records or () if record.captions]
-
-    def _module(self) -> Any:
-        return getattr(self._trainer, "datamodule", None)
 
     def _build(self, vocabulary: Vocabulary) -> None:
         run = Run(self.config, self._paths, name="task", command="")
