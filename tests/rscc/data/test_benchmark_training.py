@@ -58,9 +58,7 @@ def test_a_model_trains_on_data_sets_of_each_sort(written, tmp_path, name) -> No
     else:
         assert folder.card.changed_threshold > 0
         assert folder.no_change_prefixes
-    report = evaluate_records(
-        captioner, test, train, EvaluationOptions(dataset=name, java=False), run={}
-    )
+    report = evaluate_records(captioner, test, train, EvaluationOptions(dataset=name, java=False), run={})
     whole = row_of(report, "tiny", "all")
     assert whole.captions.count == len(test)
     assert whole.captions.bleu4 is not None
