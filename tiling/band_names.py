@@ -105,7 +105,8 @@ def _places(parts: Sequence[str | None]) -> dict[str, list[int]]:
 
 
 def _part_in_words(text: str) -> str | None:
-    plain = " ".join(re.sub(r"[^a-z0-9]+", " ", text.casefold()).split())
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)  # BandBlue
+    plain = " ".join(re.sub(r"[^a-z0-9]+", " ", parted.casefold()).split())
     for part, words in _WORDS:
         if re.search(rf"\b(?:{words})\b", plain):
             return part

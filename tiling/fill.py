@@ -3,7 +3,8 @@
 Three marks tell fill from dark water and white roofs. It is connected to the edge of the scene or to declared
 nodata, through necks of any width. And either it is exactly constant with a sharp edge, as lossless files
 have it, or, where black or white is blurred by compression or noise, it lies outside the outline of the rest,
-as collars and the corners of turned scenes do. A value far beyond all others is fill anywhere.
+as collars and the corners of turned scenes do. Away from the edge, black or white that is exactly constant in
+a rectangle of pixels is a block that is missing. A value far beyond all others is fill anywhere.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ CONTACT, OUTSIDE = 1 / 16, 0.5
 # Fill that is neither black nor white touches as much of the perimeter, and its share of the scene lies
 # between these: flat roofs and fields also reach the edge, and a plain ground can be most of a scene.
 COLLAR, CANVAS = 0.1, 0.8
+# A block that is missing has so many pixels, and fills this share of its bounding box.
+BLOCK, BOXED = 64 * 64, 0.9
 # Cells a side on which connections are found, and the outline.
 CELLS, OUTLINE_CELLS = 1024, 256
 _BLOCK = 512
@@ -93,7 +96,7 @@ def find_fill(read: ReadDate, width: int, height: int) -> list[Fill]:
     counts = _Counts.of(read, width, height, values)
     fills: list[Fill] = []
     for value, tally in zip(values, counts.values, strict=True):
-        if any(fill.value.bands == value.bands for fill in fills):
+        if any(value.includes(fill.value.bands) for fill in fills):
             continue  # with less blur
         cells = counts.fill_cells(value, tally)
         pixels = int(tally.core[cells].sum())
@@ -210,9 +213,18 @@ class _Counts:
         share = pixels / self.size.sum()
         sharp &= value.is_extreme | (along & (share >= COLLAR) & (share <= CANVAS))
         is_fill = (contact > 0) & (pixels >= FEWEST) & (sharp | blurred)
+        if value.is_extreme and (sharp & (pixels >= BLOCK)).any():
+            is_fill |= sharp & (pixels >= np.maximum(BLOCK, BOXED * self._boxes(labels)))
         is_fill[0] = False  # the cells without the value
         cells: np.ndarray = is_fill[labels]
         return cells
+
+    def _boxes(self, labels: np.ndarray) -> np.ndarray:
+        """Return the pixels of the bounding box of each label; of the first, which is 0, none."""
+        from scipy import ndimage
+
+        sides = [[part.stop - part.start for part in box] for box in ndimage.find_objects(labels)]
+        return np.array([0, *(self.cell**2 * rows * cols for rows, cols in sides)])
 
     def _outside(self) -> np.ndarray:
         """Return the cells at the edge of the grid, or beside nodata that reaches it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,10 @@ class Value:
         """Return the pixels that are near this value."""
         return self._within(pixels, self.near)
 
+    def includes(self, bands: Bands) -> bool:
+        """Return whether a value is this one, blurred or not."""
+        return bool(self.within(np.array(bands).reshape(3, 1, 1)).all())
+
     def _within(self, pixels: np.ndarray, distance: float) -> np.ndarray:
         mask = np.ones(pixels.shape[1:], bool)
         whole = pixels.dtype.kind in "iu"
@@ -85,6 +89,7 @@ def likely_values(read: ReadDate, width: int, height: int) -> list[Value]:
     frequent: Counter[Bands] = Counter()
     for pixels, valid in windows:
         frequent.update(_flat_values(pixels, valid))
+    most = [bands for bands, _ in frequent.most_common(MOST_VALUES)]
     ground = sample[:, ~np.isin(sample, far).any(axis=0)]
     span = 255.0 if sample.dtype == np.uint8 else float(np.ptp(np.percentile(ground, PERCENTILES)))
     near = NEAR * span
@@ -94,9 +99,11 @@ def likely_values(read: ReadDate, width: int, height: int) -> list[Value]:
         for blur in (BLURRED, NOISY) if reach >= DIM * span else (0.0,):
             value = Value((end,) * 3, blur * span, near, is_extreme=True)
             if any((value.within(pixels) & valid).mean() > EXTREME for pixels, valid in windows):
-                likely.append(value)
-    for bands, _ in frequent.most_common(MOST_VALUES):
-        if not any(value.within(np.array(bands).reshape(3, 1, 1)).any() for value in likely):
+                # It may be beside the end: 1 or 254.
+                flattest = next((bands for bands in most if value.includes(bands)), value.bands)
+                likely.append(replace(value, bands=flattest))
+    for bands in most:
+        if not any(value.includes(bands) for value in likely):
             likely.append(Value(bands, 0.0, near))
     return likely[:MOST_VALUES]
 

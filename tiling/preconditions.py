@@ -30,8 +30,10 @@ SQUEEZED = 64
 LOW_CONTRAST = 10.0
 # Real pairs differ up to 2.5 times. Clouds brighten one end only, so both quartiles must differ.
 OTHER_UNIT, QUARTILES = 4.0, (25.0, 75.0)
-# Sentinel-2 pixels hold 1,000 more since processing baseline 04.00. Haze lifts bands unequally, and by less.
+# Sentinel-2 pixels hold 1,000 more since processing baseline 04.00, reflectances in floating point 0.1. Haze
+# lifts bands unequally, and by less.
 OFFSET, OFFSET_TOLERANCE = 1000.0, 350.0
+TEN_THOUSANDTH = 1e-4
 _DARK = 2.0
 
 Infos = Sequence[SceneInfo]
@@ -207,19 +209,23 @@ def _other_units(infos: Infos, sample: Samples) -> Iterator[str]:
 
 
 def _sentinel_offset(infos: Infos, sample: Samples) -> Iterator[str]:
-    """Warn if the dark pixels of one date of 16 bits are about 1,000 brighter in all bands."""
-    if not sample[0].dtype == sample[1].dtype == np.uint16:
+    """Warn if the dark pixels of one date, not of 8 bits, are about 1,000 brighter in all bands."""
+    if sample[0].dtype != sample[1].dtype or sample[0].dtype.itemsize == 1:
         return
     first, second = (np.percentile(date, _DARK, axis=1) for date in sample)
-    more = second - first
+    # Floating point holds ten-thousandths, too, where it was converted without its scale.
+    is_reflectance = sample[0].dtype.kind == "f" and max(map(np.median, sample)) < 2
+    unit = TEN_THOUSANDTH if is_reflectance else 1.0
+    more = (second - first) / unit
     if (np.abs(np.abs(more) - OFFSET) > OFFSET_TOLERANCE).any() or abs(np.sign(more).sum()) < len(more):
         return
     before, after = infos
     one, other = (after, before) if more[0] > 0 else (before, after)
+    difference = abs(more).mean() * unit
     yield (
-        f"{one.path}: its darkest pixels are about {abs(more).mean():,.0f} above those of {other.path}; if "
-        "it is of Sentinel-2 since baseline 04.00, state its offset with gdal_edit.py -scale 0.0001 "
-        "-offset -0.1, and add --scale reflectance"
+        f"{one.path}: its darkest pixels are about {difference:,.4g} above those of {other.path}; "
+        f"if it is of Sentinel-2 since baseline 04.00, state its offset with gdal_edit.py -scale "
+        f"{1 if is_reflectance else TEN_THOUSANDTH} -offset -0.1, and add --scale reflectance"
     )
 
 

@@ -125,6 +125,31 @@ def test_fill_is_found_after_the_scene_was_warped(tmp_path):
     assert (shown[:, valid] < 250).all() and 0.3 < valid.mean() < 0.8
 
 
+@pytest.mark.parametrize(("dtype", "value"), [("uint8", 1), ("uint8", 254), ("uint16", 1)])
+def test_fill_beside_black_and_white_is_named_by_its_value(tmp_path, dtype, value):
+    plain = filled(dtype, np.zeros(SIZE, bool), 0)
+    with ScenePair.open(*write_dates(tmp_path, plain, filled(dtype, AREAS["corner"], value))) as pair:
+        (fill,) = pair.fill[1]
+        assert not whole(pair)[2][AREAS["corner"]].any()
+    assert fill.value.bands == (value,) * 3
+
+
+@pytest.mark.parametrize("value", [0, 255])
+def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value):
+    block = np.zeros(SIZE, bool)
+    block[64:192, 128:256] = True
+    plain = filled("uint8", np.zeros(SIZE, bool), 0)
+    valid = read_pair(*write_dates(tmp_path, plain, filled("uint8", block, value)))[2]
+    assert not valid[block].any() and valid.mean() > 0.75
+
+
+def white_hall(image):
+    """A large roof that is turned and saturated."""
+    rows, cols = np.mgrid[: SIZE[0], : SIZE[1]]
+    image[:, (abs(rows - 120 + 0.4 * (cols - 160)) < 45) & (abs(cols - 160 - 0.4 * (rows - 120)) < 60)] = 255
+    return image
+
+
 def roof(image):
     """A white roof: it is saturated but for its seams, and its edges fade."""
     image[:, 100:140, 90:170] = 255
@@ -139,7 +164,7 @@ def lake(image):
     return np.clip(image * (1 - depth / 20), 0, 255).astype("uint8")
 
 
-@pytest.mark.parametrize("made", [roof, lake])
+@pytest.mark.parametrize("made", [roof, lake, white_hall])
 def test_roofs_and_water_are_no_fill(tmp_path, made):
     plain = filled("uint8", np.zeros(SIZE, bool), 0)
     with ScenePair.open(*write_dates(tmp_path, plain, made(plain.copy()))) as pair:

@@ -130,6 +130,23 @@ def test_the_offset_of_sentinel_2_is_said(tmp_path, date):
         assert not pair.notes and abs(before.mean() - after.mean()) < 3
 
 
+@pytest.mark.parametrize(
+    ("dtype", "unit", "scale"), [("int16", 1, 1e-4), ("float32", 1, 1e-4), ("float32", 1e-4, 1)]
+)
+def test_the_offset_of_sentinel_2_is_said_of_other_types(tmp_path, dtype, unit, scale):
+    images = [reflectances(1), reflectances(2) + 1000]
+    paths = write_dates(tmp_path, *((image * unit).astype(dtype) for image in images))
+    (note,) = notes_of(*paths)
+    assert note.startswith(f"{paths[1]}: ") and f"-scale {scale} -offset -0.1" in note
+    stated = {"scales": [scale] * 3, "offsets": [-0.1] * 3}
+    write_scene(tmp_path / "stated.tif", (images[1] * unit).astype(dtype), **stated)
+    first = {"scales": [scale] * 3, "offsets": [0.0] * 3}
+    write_scene(tmp_path / "first.tif", (images[0] * unit).astype(dtype), **first)
+    with ScenePair.open(tmp_path / "first.tif", tmp_path / "stated.tif", scale="reflectance") as pair:
+        before, after, _ = whole(pair)
+    assert abs(before.mean() - after.mean()) < 3
+
+
 def test_seasons_and_haze_are_no_offset(tmp_path):
     before = reflectances(1)
     haze = (before * 0.8 + np.array([250, 400, 650])[:, None, None]).astype("uint16")

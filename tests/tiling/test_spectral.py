@@ -42,6 +42,10 @@ def write(path, array, names=None, **options):
         (["490 nm", "1.61 um", "2201 nm", "705 nm"], {"blue": 1, "swir16": 2, "swir22": 3}),
         (["red", "nir08", "nir"], {"red": 1, "nir": 3}),
         (["red", "red", "nir"], {"nir": 3}),
+        (
+            ["blueBand", "BandGreen", "RedBand", "RedEdge", "NearInfrared"],
+            {"blue": 1, "green": 2, "red": 3, "nir": 5},
+        ),
         (["Band 1", "Band 2", "Band 3"], {}),
         (None, {}),
     ],
