@@ -5,8 +5,8 @@
 
 ``--data`` takes pairs of the validation split at 0.5 m, ``--scenes`` folders with ``before.tif`` and
 ``after.tif``. Weather is drawn over AFTER. An identical pair, BEFORE twice, has no change: what is found is
-false. Of the real pair, the outlines of the clear run count that are judged; one is kept where the run under
-weather outlines at least a quarter of its area.
+false. Of the real pair, the outlines of the clear run count that are judged: whole, or cut by what is not
+judged, at least a half. One is kept where the run under weather outlines a quarter of its judged area.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from rscc.evaluation.markdown import table
 from tiling import open_scene
 
 KEPT = 0.25
+# Shares of an object that are judged, from which it counts, and from which it counts as whole.
+CUT, WHOLE = 0.5, 0.99
 SEED = 20
 PROFILE = {
     "driver": "GTiff",
@@ -86,13 +88,15 @@ class Sums:
     Attributes:
         pairs: identical pairs with a change, and all.
         false: false changes and their square metres.
-        kept: objects of the clear run that are kept, and all that are judged.
+        kept: objects of the clear run that are kept, and all that are wholly judged.
+        cut: the same of those that are judged in part.
         shares: share of each scene that was not judged.
     """
 
     pairs: list[int] = field(default_factory=lambda: [0, 0])
     false: list[float] = field(default_factory=lambda: [0, 0.0])
     kept: list[int] = field(default_factory=lambda: [0, 0])
+    cut: list[int] = field(default_factory=lambda: [0, 0])
     shares: list[float] = field(default_factory=list)
 
     def row(self) -> list[str]:
@@ -101,6 +105,7 @@ class Sums:
             f"{self.pairs[0]} of {self.pairs[1]}",
             f"{self.false[0]:.0f} ({self.false[1]:,.0f} m2)",
             f"{self.kept[0]} of {self.kept[1]}",
+            f"{self.cut[0]} of {self.cut[1]}",
             f"{np.mean(self.shares):.1%}",
         ]
 
@@ -130,14 +135,19 @@ def captioned(folder: Path, before: np.ndarray, after: np.ndarray, model: rscc.C
     return rscc.caption(*paths, captioner=model)
 
 
-def kept(clear: rscc.Report, veiled: rscc.Report) -> tuple[int, int]:
-    """Return how many outlines of the clear run are found again, and how many could be."""
+def count_kept(clear: rscc.Report, veiled: rscc.Report, total: Sums) -> None:
+    """Count the outlines of the clear run that are found again, and that could be."""
     hidden = veiled.run["not_judged"]["outline"]
     hidden = shapely.Polygon() if hidden is None else shape(hidden)
     found = shapely.union_all([change.geometry for change in veiled.changes])
     outlines = [part for change in clear.changes for part in shapely.get_parts(change.geometry)]
-    judged = [part for part in outlines if not part.representative_point().intersects(hidden)]
-    return sum(part.intersection(found).area >= KEPT * part.area for part in judged), len(judged)
+    for outline in outlines:
+        judged = outline.difference(hidden)
+        if judged.area < CUT * outline.area:
+            continue
+        counts = total.kept if judged.area >= WHOLE * outline.area else total.cut
+        counts[0] += outline.intersection(found).area >= KEPT * judged.area
+        counts[1] += 1
 
 
 def measured(arguments: argparse.Namespace, weather: Sequence[str]) -> dict[str, Sums]:
@@ -156,7 +166,7 @@ def measured(arguments: argparse.Namespace, weather: Sequence[str]) -> dict[str,
                 total.pairs[1] += 1
                 total.false[0] += len(same.changes)
                 total.false[1] += sum(change.area_m2 for change in same.changes)
-                total.kept = [one + more for one, more in zip(total.kept, kept(clear, real), strict=True)]
+                count_kept(clear, real, total)
                 total.shares.append(same.run["not_judged"]["share"])
                 print(number, name, *total.row(), file=sys.stderr, flush=True)
     return sums
@@ -173,7 +183,14 @@ def main() -> None:
     parser.add_argument("--weather", nargs="*", default=list(WEATHER), choices=list(WEATHER))
     arguments = parser.parse_args()
     rows = [[name, *sums.row()] for name, sums in measured(arguments, arguments.weather).items()]
-    names = ["AFTER under", "identical pairs with a change", "false changes", "objects kept", "not judged"]
+    names = [
+        "AFTER under",
+        "identical pairs with a change",
+        "false changes",
+        "whole objects kept",
+        "cut ones kept",
+        "not judged",
+    ]
     print(table(names, rows))
 
 
