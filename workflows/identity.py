@@ -8,7 +8,7 @@ count. A scene on a server is known by its address alone, without user, password
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
@@ -50,29 +50,27 @@ class FileHash(NamedTuple):
     sources: tuple[str, ...] | None
 
 
-class Known(Protocol):
-    """File hashes of earlier runs."""
+class Hashes(Protocol):
+    """File hashes by absolute path, also of earlier runs."""
 
     def get(self, path: str, /) -> FileHash | None:
         """Return the hash of one file, or None."""
-        ...
+
+    def __setitem__(self, path: str, found: FileHash, /) -> None:
+        """Store the hash of one file."""
 
 
 class SceneIdentities:
     """Hashes of scenes; each scene is looked at once.
 
     Args:
-        known: hashes of earlier runs by absolute path; only a file with another size or time is read again.
+        hashes: only a file with another size or time than here is read again.
         full: hash all bytes and ignore the modification time.
-
-    Attributes:
-        fresh: hashes made since the last :meth:`keep`, by absolute path.
     """
 
-    def __init__(self, known: Known, full: bool) -> None:
-        self.known = known
+    def __init__(self, hashes: Hashes, full: bool) -> None:
+        self.hashes = hashes
         self.full = full
-        self.fresh: dict[str, FileHash] = {}
         self._digests: dict[str, str] = {}
         self._missing: set[str] = set()
         self._beside: dict[str, dict[str, list[str]]] = {}
@@ -118,12 +116,6 @@ class SceneIdentities:
     def stop(self) -> None:
         """End what other threads hash, such as a file of many gigabytes; their results are of no use."""
         self._stopped = True
-
-    def keep(self, into: Callable[[Mapping[str, FileHash]], None]) -> None:
-        """Hand the fresh hashes over to a store."""
-        if self.fresh:
-            into(self.fresh)
-            self.fresh = {}
 
     def _look_in_threads(self, locations: Sequence[str]) -> None:
         local = [_absolute(location) for location in locations if not is_address(location)]
@@ -195,13 +187,13 @@ class SceneIdentities:
             return f"{_NO_FILE} {path}", None
         if self.full and _is_hollow(status):
             return f"{_UNREADABLE} {path}", None
-        stored = self.fresh.get(path) or self.known.get(path)
+        stored = self.hashes.get(path)
         if stored is None or stored[:2] != (status.st_size, status.st_mtime_ns):
             try:
                 stored = self._read(path, status)
             except OSError:
                 return f"{_UNREADABLE} {path} {status.st_size} {status.st_mtime_ns}", None
-            self.fresh[path] = stored
+            self.hashes[path] = stored
         if path.lower().endswith(_AUXILIARY):
             return stored.digest.hex(), None
         time = "" if self.full else stored.mtime_ns

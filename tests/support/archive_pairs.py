@@ -18,7 +18,7 @@ from report_checks import without_times
 from scene_pairs import GROUND, MadePair, make_pair, north_up, write_raster
 
 from workflows import SceneOptions
-from workflows.archive.dispatch import ArchiveOptions
+from workflows.archive.archive import ArchiveOptions
 from workflows.archive.index import PairState
 from workflows.archive.run import ArchiveSummary, run_archive
 from workflows.archive.state import read_state

@@ -10,7 +10,7 @@ from typing import Any
 from shapely.geometry import Polygon, box
 
 from tiling import geodesic_area_m2
-from workflows.archive.archive import Archive
+from workflows.archive.archive import Archive, ArchiveOptions
 from workflows.archive.claim import Claim
 from workflows.archive.folder import ITEM, REPORT, STYLE, ArchiveFolder
 from workflows.archive.index import PairState
@@ -105,15 +105,15 @@ def fill(path: Path, rows: Mapping[PairRow, Report | str | None]) -> ArchiveFold
     """Make an archive of pairs: a report is done, a text the line of a failure, None is left to do."""
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = ArchiveFolder(path)
-    with Archive.open(folder) as archive:
-        archive.plan(((row, "k") for row in rows), retry_failed=False, overwrite=False)
+    with Archive.open(folder, ArchiveOptions(overwrite=True)) as archive:
+        archive.plan((row, "k") for row in rows)
         for row, end in rows.items():
             state = archive.index.one(row.pair)
             outcome = Outcome(
                 row.pair, "refused", error="SceneNotFound", line=str(end), worker="w1", seconds=1.0
             )
             if isinstance(end, str):
-                archive.fail(state, outcome, overwrite=True)
+                archive.fail(state, outcome)
             elif end is not None:
-                archive.done(state, outcome, *archive.install(state, end.encoded(), overwrite=True))
+                archive.done(state, outcome, *archive.install(state, end.encoded()))
     return folder

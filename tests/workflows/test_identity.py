@@ -138,12 +138,13 @@ def test_the_sources_of_a_vrt_belong_to_it(tmp_path):
     absent = identity_of(mosaic)
     source.write_bytes(b"1")
     found = [absent, identity_of(mosaic)]
-    known = SceneIdentities({}, full=False)
-    known.of(str(mosaic))
+    known = {}
+    SceneIdentities(known, full=False).of(str(mosaic))
     source.write_bytes(b"22")
-    later = SceneIdentities(known.fresh, full=False)
-    found.append(later.of(str(mosaic)))
-    assert set(later.fresh) == {str(source)}, "what the VRT is made of is known"
+    earlier = dict(known)
+    found.append(SceneIdentities(known, full=False).of(str(mosaic)))
+    assert known.keys() == earlier.keys() and known[str(mosaic)] is earlier[str(mosaic)]
+    assert known[str(source)] != earlier[str(source)], "what the VRT is made of is known"
     source.with_name("1.tif.msk").write_bytes(b"3")
     found.append(identity_of(mosaic))
     assert len(set(found)) == 4
@@ -237,10 +238,10 @@ def test_slow_files_are_looked_at_several_at_once_with_the_same_result(tmp_path,
         return own(self, path, status)
 
     monkeypatch.setattr(SceneIdentities, "_read", read)
-    scenes, kept = SceneIdentities({}, full), {}
+    kept = {}
+    scenes = SceneIdentities(kept, full)
     scenes.look_at(names[:1])
     assert scenes._is_slow
     scenes.look_at(names)
     assert [scenes.of(name) for name in names] == one_by_one
-    scenes.keep(kept.update)
     assert len(kept) == 80

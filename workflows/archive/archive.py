@@ -23,7 +23,7 @@ from workflows.archive.layers.stac import stac_item
 from workflows.archive.plan import Plan, Planned
 from workflows.archive.reports import Found, found_in, is_marked, refuse_loss
 from workflows.archive.state import THREADS, State, load_state, stamp_of
-from workflows.errors import OutputNotWritable, ReportsDamaged
+from workflows.errors import OptionInvalid, OutputNotWritable, ReportsDamaged
 from workflows.progress import Progress
 from workflows.report.locking import locked
 from workflows.report.qgis import qgis_style
@@ -38,6 +38,35 @@ DAMAGED = "changes.damaged.geojson"
 
 
 @dataclass(frozen=True)
+class ArchiveOptions:
+    """Which pairs a run does.
+
+    Attributes:
+        retries: attempts after the first for a pair that failed or crashed; refused pairs get none.
+        retry_failed: do again the pairs that failed in earlier runs.
+        overwrite: also replace reports that people have marked; the marks are lost.
+        shard: (number from 1, count): every ``count``-th pair of the table.
+        pages: write the page of each pair that is done, and of the archive.
+        keep_maps: keep the maps of each pair in its folder.
+
+    Raises:
+        OptionInvalid: there is no such shard.
+    """
+
+    retries: int = 1
+    retry_failed: bool = False
+    overwrite: bool = False
+    shard: Shard = WHOLE
+    pages: bool = False
+    keep_maps: bool = False
+
+    def __post_init__(self) -> None:
+        number, count = self.shard
+        if not 1 <= number <= count:
+            raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / their number")
+
+
+@dataclass(frozen=True)
 class Archive:
     """An archive, or a shard of it, that this process works on.
 
@@ -46,14 +75,14 @@ class Archive:
         claim: the right to write.
         state: what the folder holds; its index belongs to the main thread.
         pool: threads for work that waits for the disk.
-        shard: the pairs that are this run's.
+        options: which pairs this run does.
     """
 
     folder: ArchiveFolder
     claim: Claim
     state: State
     pool: ThreadPoolExecutor
-    shard: Shard = WHOLE
+    options: ArchiveOptions = ArchiveOptions()
 
     @property
     def index(self) -> Index:
@@ -62,7 +91,7 @@ class Archive:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: ArchiveFolder, shard: Shard = WHOLE) -> Iterator[Archive]:
+    def open(cls, folder: ArchiveFolder, options: ArchiveOptions = ArchiveOptions()) -> Iterator[Archive]:
         """Make the archive unless it exists, claim a shard of it, and clear up after a killed run.
 
         Raises:
@@ -70,9 +99,9 @@ class Archive:
             ArchiveBusy: another run works on this shard, or on shards of another count.
         """
         folder.create()
-        with claim_shard(folder, shard) as claim, ThreadPoolExecutor(THREADS) as pool:
+        with claim_shard(folder, options.shard) as claim, ThreadPoolExecutor(THREADS) as pool:
             claim.recover()
-            archive = cls(folder, claim, load_state(folder, folder.archive_id(), pool), pool, shard)
+            archive = cls(folder, claim, load_state(folder, folder.archive_id(), pool), pool, options)
             try:
                 archive._renew_items()
                 yield archive
@@ -90,34 +119,20 @@ class Archive:
         """Write the index; raises OutputNotWritable where the system refuses."""
         self.claim.write(self.folder.index, self.index.encoded())
 
-    def plan(
-        self,
-        keyed: Iterable[tuple[PairRow, str | None]],
-        *,
-        retry_failed: bool,
-        overwrite: bool,
-        keep_maps: bool = False,
-        rehearse: bool = False,
-    ) -> Planned:
-        """Compare the archive with a table of pairs, and make pending what is to be done.
+    def plan(self, keyed: Iterable[tuple[PairRow, str | None]]) -> Planned:
+        """Compare the archive with a table of pairs, and make pending in the index what is to be done.
 
         Args:
             keyed: all pairs of the table, each with its key; None for pairs of other shards.
-            retry_failed: failed pairs are pending again.
-            overwrite: outdated reports are replaced also if people have marked them.
-            keep_maps: pairs whose maps were not kept are done again.
-            rehearse: change only the index in memory.
         """
-        plan = Plan(self.index, retry_failed)
+        plan = Plan(self.index, self.options.retry_failed)
         for number, (row, key) in enumerate(keyed):
             plan.take(number, row, key)
-        kept = [] if overwrite else self.marked(plan.outdated)
+        kept = [] if self.options.overwrite else self.marked(plan.outdated)
         plan.settle(set(kept))
-        unmapped = self._without_maps(overwrite=overwrite) if keep_maps else []
+        unmapped = self._without_maps() if self.options.keep_maps else []
         self.index.reset(unmapped)
-        for pair in () if rehearse else self.state.damaged:
-            self._set_aside(pair)
-        counts = self.index.counts(self.shard)
+        counts = self.index.counts(self.options.shard)
         return Planned(
             **vars(counts),
             new=plan.new,
@@ -127,12 +142,12 @@ class Archive:
             kept=tuple(kept),
         )
 
-    def _without_maps(self, *, overwrite: bool) -> list[str]:
+    def _without_maps(self) -> list[str]:
         """Return the pairs of the shard that are done, but have no maps and may be done again."""
-        done = self.index.names(DONE, self.shard)
+        done = self.index.names(DONE, self.options.shard)
         has_maps = self.pool.map(lambda pair: (self.folder.pair_folder(pair) / MAPS[0]).is_file(), done)
         lacking = [pair for pair, is_there in zip(done, has_maps, strict=True) if not is_there]
-        marked = set() if overwrite else set(self.marked(lacking))
+        marked = set() if self.options.overwrite else set(self.marked(lacking))
         return [pair for pair in lacking if pair not in marked]
 
     def marked(self, pairs: Sequence[str], *, edited: bool = True) -> list[str]:
@@ -140,20 +155,12 @@ class Archive:
         found = self.pool.map(lambda pair: is_marked(self.folder.report(pair), edited=edited), pairs)
         return [pair for pair, is_one in zip(pairs, found, strict=True) if is_one]
 
-    def install(
-        self, row: PairState, report: bytes, *, overwrite: bool, keep_maps: bool = False
-    ) -> tuple[Found, int] | None:
-        """Write the folder of a pair; several threads may do so at once.
-
-        Args:
-            row: the pair.
-            report: its GeoJSON file.
-            overwrite: replace a report that people have marked.
-            keep_maps: keep the maps that its worker has written.
+    def install(self, row: PairState, report: bytes) -> tuple[Found, int] | None:
+        """Write the folder of a pair with its report, a GeoJSON file; several threads may do so at once.
 
         Returns:
             What is in the report, and its time; None where people have marked the existing report, which
-            stays unless ``overwrite`` is set.
+            stays unless the options overwrite it.
 
         Raises:
             OutputNotWritable: the system refused.
@@ -162,10 +169,11 @@ class Archive:
         item = _encoded(stac_item(row, content, row.wanted or ""))
         path = self.folder.report(row.pair)
         with _unchanged(path):
-            if not overwrite and is_marked(path):
+            if not self.options.overwrite and is_marked(path):
                 return None
             files = {REPORT: report, STYLE: qgis_style().encode(), ITEM: item}
-            self.claim.install(row.pair, files, self.folder.maps(row.pair) if keep_maps else None)
+            maps = self.folder.maps(row.pair) if self.options.keep_maps else None
+            self.claim.install(row.pair, files, maps)
             return found_in(content), stamp_of(f"{path}")
 
     def done(self, row: PairState, outcome: Outcome, found: Found, stamp: int) -> None:
@@ -180,7 +188,7 @@ class Archive:
         assert row is not None
         self.index.update(pair, state=DONE, wanted=row.key)
 
-    def fail(self, row: PairState, outcome: Outcome, *, overwrite: bool) -> bool:
+    def fail(self, row: PairState, outcome: Outcome) -> bool:
         """Record that a pair failed, and remove its outdated report; False if that is marked and stays.
 
         Raises:
@@ -191,7 +199,7 @@ class Archive:
         values = {"key": row.wanted or "", **reason, **_ended(outcome)}
         report = self.folder.report(row.pair)
         with _unchanged(report):
-            if not overwrite and is_marked(report):
+            if not self.options.overwrite and is_marked(report):
                 self.keep(row.pair)
                 return False
             self.claim.fail(row.pair, {"before": row.before, "after": row.after, **values})
@@ -200,13 +208,13 @@ class Archive:
         self.index.update(row.pair, state=FAILED, stamp=stamp, **values)
         return True
 
-    def write_layers(self, progress: Progress | None, *, overwrite: bool = False) -> None:
+    def write_layers(self, progress: Progress | None) -> None:
         """Write what describes the whole archive, unless it is up to date.
 
         Raises:
             ReportsDamaged: reports cannot be read. Their pairs are pending again, nothing was written, and
                 each damaged report was renamed to :data:`DAMAGED`, with a number in front if that exists.
-            OutputExists: a damaged report has marks of people, and ``overwrite`` is not set.
+            OutputExists: a damaged report has marks of people, and the options do not overwrite it.
             OutputNotWritable: the system refused.
         """
         stamps = self.index.select("SELECT pair, stamp FROM pairs WHERE state = 'done' ORDER BY pair")
@@ -215,12 +223,12 @@ class Archive:
             try:
                 write_layers(self.claim, self.index.rows, progress, stale=times != self.index.layers)
             except ReportsDamaged as damaged:
-                if not overwrite:
+                if not self.options.overwrite:
                     marked = self.marked(damaged.pairs, edited=False)
                     remedy = "mend it (rscc review REPORT says where it is damaged), or add --overwrite"
                     refuse_loss([self.folder.report(pair) for pair in marked], f"it is damaged: {remedy}")
                 for pair in damaged.pairs:
-                    self._set_aside(pair)
+                    self.set_aside(pair)
                 self.index.reset(damaged.pairs)
                 raise
         self.index.layers = times
@@ -235,7 +243,7 @@ class Archive:
                 self.claim.write(self.folder.pair_folder(pair) / ITEM, _encoded(item))
         self.state.edited.clear()
 
-    def _set_aside(self, pair: str) -> None:
+    def set_aside(self, pair: str) -> None:
         """Rename a damaged report that is JSON: it may hold what somebody drew or wrote."""
         report = self.folder.report(pair)
         with suppress(OSError, ValueError):

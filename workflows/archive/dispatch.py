@@ -9,16 +9,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from workflows.archive.archive import Archive
-from workflows.archive.folder import WHOLE, Shard
 from workflows.archive.index import PENDING, PairState
 from workflows.archive.reports import Found
 from workflows.archive.status import RunProgress
 from workflows.archive.workers.tasks import SPLIT_ABOVE, Outcome, Task
-from workflows.errors import OptionInvalid, ScenesUnreachable
+from workflows.errors import ScenesUnreachable
 from workflows.options import SceneOptions
 from workflows.printable import counted
 from workflows.progress import Progress, report_progress
@@ -37,35 +36,6 @@ GIVE_UP_AFTER = 25
 UNREACHABLE = frozenset({"SceneUnreachable", "SceneNotFound", "SceneUnreadable", "OSError", "TimeoutError"})
 
 
-@dataclass(frozen=True)
-class ArchiveOptions:
-    """Which pairs a run does.
-
-    Attributes:
-        retries: attempts after the first for a pair that failed or crashed; refused pairs get none.
-        retry_failed: do again the pairs that failed in earlier runs.
-        overwrite: also replace reports that people have marked; the marks are lost.
-        shard: (number from 1, count): every ``count``-th pair of the table.
-        pages: write the page of each pair that is done, and of the archive.
-        keep_maps: keep the maps of each pair in its folder.
-
-    Raises:
-        OptionInvalid: there is no such shard.
-    """
-
-    retries: int = 1
-    retry_failed: bool = False
-    overwrite: bool = False
-    shard: Shard = WHOLE
-    pages: bool = False
-    keep_maps: bool = False
-
-    def __post_init__(self) -> None:
-        number, count = self.shard
-        if not 1 <= number <= count:
-            raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / their number")
-
-
 class Dispatch:
     """One run over the pending pairs of an archive.
 
@@ -74,7 +44,6 @@ class Dispatch:
         rows: the table: addresses with secrets are in it alone.
         engine: does the tasks.
         scene: how every pair is read; dates come from the rows.
-        options: which pairs are done.
         progress: called with the stage ``pairs``.
         notice: called with lines for a person.
 
@@ -88,20 +57,18 @@ class Dispatch:
         rows: Iterable[PairRow],
         engine: Engine,
         scene: SceneOptions,
-        options: ArchiveOptions,
         progress: Progress | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> None:
         self._archive, self._engine = archive, engine
         self._rows = {row.pair: row for row in rows}
-        self._scene, self._options = scene, options
-        self._progress, self._notice = progress, notice
-        counts = archive.index.counts(archive.shard)
+        self._scene, self._progress, self._notice = scene, progress, notice
+        counts = archive.index.counts(archive.options.shard)
         self._ended, self._total = counts.done + counts.failed, counts.total
-        self._pending = deque(archive.index.names(PENDING, archive.shard))
+        self._pending = deque(archive.index.names(PENDING, archive.options.shard))
         self._outstanding: dict[str, float] = {}
         self._unreached: list[Outcome] = []
-        self._live = RunProgress(archive.claim, archive.shard)
+        self._live = RunProgress(archive.claim, archive.options.shard)
         self._saved = time.monotonic()
         self._stopped = False
         self.kept: list[str] = []
@@ -152,7 +119,7 @@ class Dispatch:
             self._outstanding[pair] = time.time()
             maps = self._archive.folder.maps(pair).absolute()
             self._engine.submit(
-                Task(pair, row.before, row.after, options, maps, SPLIT_ABOVE, self._options.keep_maps)
+                Task(pair, row.before, row.after, options, maps, SPLIT_ABOVE, self._archive.options.keep_maps)
             )
 
     def _take(self, outcomes: list[Outcome]) -> None:
@@ -160,13 +127,7 @@ class Dispatch:
         known = [outcome for outcome in outcomes if self._outstanding.pop(outcome.pair, None) is not None]
         rows = {outcome.pair: self._row(outcome.pair) for outcome in known}
         installs = {
-            outcome.pair: self._archive.pool.submit(
-                self._archive.install,
-                rows[outcome.pair],
-                outcome.report,
-                overwrite=self._options.overwrite,
-                keep_maps=self._options.keep_maps,
-            )
+            outcome.pair: self._archive.pool.submit(self._archive.install, rows[outcome.pair], outcome.report)
             for outcome in known
             if outcome.report is not None
         }
@@ -201,7 +162,7 @@ class Dispatch:
         self._end(outcome)
 
     def _fail(self, outcome: Outcome) -> None:
-        if not self._archive.fail(self._row(outcome.pair), outcome, overwrite=self._options.overwrite):
+        if not self._archive.fail(self._row(outcome.pair), outcome):
             self.kept.append(outcome.pair)
         self._end(outcome)
 

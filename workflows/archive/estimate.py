@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 from rscc.errors import RsccError
 from rscc.sequences import evenly
 from tiling import TilingError, locate
-from workflows.archive.archive import Archive
+from workflows.archive.archive import Archive, ArchiveOptions
 from workflows.archive.claim import Claim
-from workflows.archive.dispatch import ArchiveOptions
 from workflows.archive.folder import ArchiveFolder
 from workflows.archive.index import FAILED, Index, PairState
-from workflows.archive.plan import Planned
+from workflows.archive.plan import Planned, keyed_rows, settings_key
 from workflows.archive.reasons import Reason, failure_reasons
-from workflows.archive.run import keyed_rows
 from workflows.archive.state import THREADS, State, load_state
 from workflows.archive.workers.tasks import error_line
 from workflows.errors import WorkflowError
@@ -111,15 +109,9 @@ def estimate_archive(
     with ThreadPoolExecutor(THREADS) as pool:
         state = _state(archive, pool)
         # Planned in memory: nothing is written.
-        rehearsal = Archive(archive, Claim(archive, archive.work), state, pool, shard)
-        keyed = keyed_rows(rows, state.index, scene, card, options, progress=progress)
-        planned = rehearsal.plan(
-            keyed,
-            retry_failed=options.retry_failed,
-            overwrite=options.overwrite,
-            keep_maps=options.keep_maps,
-            rehearse=True,
-        )
+        rehearsal = Archive(archive, Claim(archive, archive.work), state, pool, options)
+        keyed = keyed_rows(rows, state.index, settings_key(scene, card), shard, progress=progress)
+        planned = rehearsal.plan(keyed)
         pending = list(state.index.rows("pending", shard=shard))
         done = evenly(list(state.index.rows("done")), LOOKED_AT) if planned.done >= ENOUGH else []
         state.index.close()

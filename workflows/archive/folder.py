@@ -105,8 +105,7 @@ class ArchiveFolder:
         """
         found = self._mark()
         if found is None:
-            old = " (made by an earlier rscc: run again into a new folder)" if self._is_old() else ""
-            raise ArchiveMissing(f"{self.path}: not an archive of rscc batch: it has no {MARK}{old}")
+            raise ArchiveMissing(f"{self.path}: not an archive of rscc batch: it has no {MARK}")
         return found
 
     def check(self) -> None:
@@ -116,8 +115,9 @@ class ArchiveFolder:
             NotAnArchive: another file or folder is here, or a folder of the archive is a link.
         """
         if not can_be_marked(self.mark) and self._mark() is None:
-            what = "made by an earlier rscc" if self._is_old() else f"not empty, and has no {MARK}"
-            raise NotAnArchive(f"{self.path}: {what}; give --out a new or an empty folder")
+            raise NotAnArchive(
+                f"{self.path}: not empty, and has no {MARK}; give --out a new or an empty folder"
+            )
         for folder in (self.pairs, self.failed, self.claims, self.runs, self.work):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
                 raise NotAnArchive(
@@ -164,9 +164,6 @@ class ArchiveFolder:
 
     def _mark(self) -> str | None:
         return read_mark(self.mark, "archive")
-
-    def _is_old(self) -> bool:
-        return (self.path / "ledger.sqlite").exists()
 
 
 def read_mark(mark: Path, kind: str) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -28,8 +28,6 @@ _LARGEST = 2**31
 _VERSION = 1
 _MAGIC = b"SQLite format 3\0"
 _DIGEST = hashlib.sha256().digest_size
-# Rows read at once.
-_CHUNK = 1000
 _TABLES = (
     """CREATE TABLE archive (id TEXT NOT NULL, version INTEGER NOT NULL, layers TEXT) STRICT""",
     """CREATE TABLE pairs (
@@ -86,14 +84,6 @@ class PairState(NamedTuple):
     line: str | None = None
 
 
-class MadeOf(NamedTuple):
-    """What the report of a pair was made of: its key, and its scenes as the table named them."""
-
-    key: str
-    before: str
-    after: str
-
-
 @dataclass(frozen=True)
 class Counts:
     """Number of pairs by state; ``dropped`` pairs have a report and are no longer in the table."""
@@ -116,7 +106,7 @@ _EMPTY = {name: PairState._field_defaults[name] for name in _COLUMNS[_COLUMNS.in
 
 
 class Index:
-    """The index in memory. One thread uses it, but for :meth:`get`.
+    """The index in memory, with the hashes of files by path. One thread uses it, but for these hashes.
 
     Args:
         connection: a database with the tables; None makes an empty one.
@@ -174,10 +164,6 @@ class Index:
         empty = [_stored(value) for value in _EMPTY.values()]
         self._many(f"UPDATE pairs SET {names} WHERE pair = ?", ((*empty, pair) for pair in pairs))
 
-    def forget_table(self) -> None:
-        """Let no pair be in the table, before a new table is written."""
-        self._connection.execute("UPDATE pairs SET number = NULL")
-
     def forget_lost(self) -> None:
         """Remove pairs that are neither in the table nor in a folder."""
         self._connection.execute("DELETE FROM pairs WHERE number IS NULL AND state = 'pending'")
@@ -194,7 +180,7 @@ class Index:
     def rows(
         self, state: str | None = None, *, shard: Shard = WHOLE, warned: bool = False
     ) -> Iterator[PairState]:
-        """Yield the pairs of the table in its order, a few at a time in memory.
+        """Yield the pairs of the table in its order, one at a time in memory.
 
         Args:
             state: only pairs in this state.
@@ -203,11 +189,8 @@ class Index:
         """
         which, values = _which(shard, state)
         which += " AND warnings <> '[]'" if warned else ""
-        query = f"SELECT {_ALL} FROM pairs WHERE {which} AND number > ? ORDER BY number LIMIT {_CHUNK}"
-        last = -1
-        while chunk := self._connection.execute(query, (*values, last)).fetchall():
-            yield from map(_row, chunk)
-            last = chunk[-1][1]
+        query = f"SELECT {_ALL} FROM pairs WHERE {which} ORDER BY number"
+        return map(_row, self._connection.execute(query, values))
 
     def names(self, state: str, shard: Shard = WHOLE) -> list[str]:
         """Return the ids of the pairs in a state, in the order of the table."""
@@ -219,12 +202,6 @@ class Index:
         """Return (state, stamp) by pair."""
         rows = self._connection.execute("SELECT pair, state, stamp FROM pairs")
         return {pair: (state, stamp) for pair, state, stamp in rows}
-
-    def made_of(self, pair: str) -> MadeOf | None:
-        """Return what the report of a pair was made of; None if it has none."""
-        query = "SELECT key, before, after FROM pairs WHERE pair = ? AND key <> '' AND state <> 'failed'"
-        found = self._connection.execute(query, (pair,)).fetchone()
-        return None if found is None else MadeOf(*found)
 
     def counts(self, shard: Shard = WHOLE) -> Counts:
         """Return the number of pairs by state."""
@@ -264,11 +241,11 @@ class Index:
         size, mtime_ns, digest, sources = found
         return FileHash(size, mtime_ns, digest, None if sources is None else _texts(sources))
 
-    def keep_files(self, files: Mapping[str, FileHash]) -> None:
-        """Store hashes of files, so that a restart does not read them again."""
-        rows = [(path, *(_stored(value) for value in file)) for path, file in files.items()]
+    def __setitem__(self, path: str, found: FileHash) -> None:
+        """Store the hash of one file, so that a restart does not read it again."""
         with self._lock:
-            self._many("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", rows)
+            row = (path, *map(_stored, found))
+            self._connection.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", row)
 
     def _many(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         self._connection.execute("BEGIN")

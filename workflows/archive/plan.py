@@ -7,15 +7,16 @@ A key is ``BEFORE-AFTER-SETTINGS``, so that a report can be recognised as curren
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import rscc
-from rscc.sequences import batches
 from workflows.addresses import public_path
-from workflows.archive.index import DONE, FAILED, PENDING, Counts, Index, MadeOf, PairState
-from workflows.identity import FileHash, SceneIdentities, short_hash
+from workflows.archive.folder import WHOLE, Shard
+from workflows.archive.index import DONE, FAILED, PENDING, Counts, Index, PairState
+from workflows.identity import SceneIdentities, short_hash
+from workflows.progress import Progress, report_progress
 from workflows.report.record import decisive, hash_of, settings_record
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from workflows.options import SceneOptions
     from workflows.pairs.rows import PairRow
 
-# Pairs hashed at once, and fresh file hashes kept before they are stored.
-_AT_ONCE, _KEPT = 100, 2000
+# Pairs hashed at once.
+_AT_ONCE = 100
 _DESCRIPTION = ("number", "before", "after", "date_before", "date_after", "site", "footprint")
 
 
@@ -53,43 +54,50 @@ def pair_key(row: PairRow, identities: SceneIdentities, settings: str) -> str:
     return "-".join([*scenes, short_hash(facts)[:16]])
 
 
-def pair_keys(
-    rows: Iterable[PairRow],
-    identities: SceneIdentities,
+def keyed_rows(
+    rows: Sequence[PairRow],
+    index: Index,
     settings: str,
-    keep: Callable[[Mapping[str, FileHash]], None],
-    made_of: Callable[[str], MadeOf | None] = lambda pair: None,
+    shard: Shard = WHOLE,
+    *,
+    progress: Progress | None = None,
     missing: list[str] | None = None,
-) -> Iterator[tuple[PairRow, str]]:
-    """Yield each pair with its key.
+) -> Iterator[tuple[PairRow, str | None]]:
+    """Yield each pair with its key; None for pairs of other shards.
 
     A report outlives its scenes: a pair whose scenes are gone has the key of its report if the rest is the
     same, and its id is added to ``missing``.
 
     Args:
+        rows: the table.
+        index: of the archive; it keeps the hashes of files.
         settings: the :func:`settings_key`.
-        keep: stores file hashes, called now and then.
-        made_of: returns what the report of a pair was made of; None where there is no report.
+        progress: called with the stage ``scenes``.
         missing: takes the ids of pairs that are done and whose scenes are gone.
     """
-    for part in batches(rows, _AT_ONCE):
-        identities.look_at(scene for row in part for scene in (row.before, row.after))
-        if len(identities.fresh) >= _KEPT:
-            identities.keep(keep)
-        for row in part:
-            key = pair_key(row, identities, settings)
-            if not identities.are_there(row.before, row.after):
-                made = made_of(row.pair)
+    number, count = shard
+    identities = SceneIdentities(index, full=False)
+    step = _AT_ONCE * count
+    for start in range(0, len(rows), step):
+        report_progress(progress, "scenes", start, len(rows))
+        part = rows[start : start + step]
+        own = part[number - 1 :: count]
+        identities.look_at(scene for row in own for scene in (row.before, row.after))
+        for place, row in enumerate(part):
+            key = pair_key(row, identities, settings) if place % count == number - 1 else None
+            if key is not None and not identities.are_there(row.before, row.after):
+                made = index.one(row.pair)
                 if made is not None and _is_same(row, key, made, identities):
                     key = made.key
                     if missing is not None:
                         missing.append(row.pair)
             yield row, key
-    identities.keep(keep)
 
 
-def _is_same(row: PairRow, key: str, made: MadeOf, identities: SceneIdentities) -> bool:
+def _is_same(row: PairRow, key: str, made: PairState, identities: SceneIdentities) -> bool:
     """Return whether a report has these settings and scenes; of a missing scene the name is compared."""
+    if not made.key or made.state == FAILED:
+        return False
     parts, made_parts = key.split("-"), made.key.split("-")
     names = ((row.before, made.before), (row.after, made.after))
     for (scene, made_name), part, made_part in zip(names, parts, made_parts, strict=False):

@@ -13,19 +13,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from workflows.archive.archive import DAMAGED, Archive
-from workflows.archive.dispatch import ArchiveOptions, Dispatch
+from workflows.archive.archive import DAMAGED, Archive, ArchiveOptions
+from workflows.archive.dispatch import Dispatch
 from workflows.archive.folder import WHOLE, ArchiveFolder
-from workflows.archive.index import Index
-from workflows.archive.plan import Planned, pair_keys, settings_key
+from workflows.archive.plan import Planned, keyed_rows, settings_key
 from workflows.archive.reasons import Reason, failure_reasons, warning_reasons
 from workflows.archive.state import read_json
 from workflows.errors import ReportsDamaged
-from workflows.identity import SceneIdentities
 from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
 from workflows.printable import counted
-from workflows.progress import Progress, report_progress
+from workflows.progress import Progress
 from workflows.report.record import model_record, settings_record, versions
 
 if TYPE_CHECKING:
@@ -102,12 +100,13 @@ def run_archive(
     """
     scene, shard = scene.for_others(), options.shard
     say, clock = notice or (lambda line: None), time.monotonic()
-    with Archive.open(ArchiveFolder(folder), shard) as archive:
+    with Archive.open(ArchiveFolder(folder), options) as archive:
         missing: list[str] = []
-        keyed = keyed_rows(rows, archive.index, scene, card, options, progress=progress, missing=missing)
-        planned = archive.plan(
-            keyed, retry_failed=options.retry_failed, overwrite=options.overwrite, keep_maps=options.keep_maps
-        )
+        settings = settings_key(scene, card)
+        keyed = keyed_rows(rows, archive.index, settings, shard, progress=progress, missing=missing)
+        planned = archive.plan(keyed)
+        for pair in archive.state.damaged:
+            archive.set_aside(pair)
         if missing and warn is not None:
             warn(_without_scenes_line(missing))
         archive.save()
@@ -116,7 +115,7 @@ def run_archive(
         def work() -> None:
             with engine_factory() as engine, patient_interrupts() as interrupted:
                 _write_record(archive, card, scene, rows, engine.name)
-                dispatch = Dispatch(archive, rows, engine, scene, options, progress, say)
+                dispatch = Dispatch(archive, rows, engine, scene, progress, say)
                 dispatch.run(interrupted)
             kept.extend(dispatch.kept)
             if interrupted():
@@ -133,12 +132,12 @@ def run_archive(
         left = archive.index.counts().pending
         if not left:
             try:
-                archive.write_layers(progress, overwrite=options.overwrite)
+                archive.write_layers(progress)
             except ReportsDamaged as damaged:
                 (warn or say)(_damaged_line(damaged.pairs))
                 skipped -= len(damaged.pairs)
                 work()
-                archive.write_layers(progress, overwrite=options.overwrite)
+                archive.write_layers(progress)
         page = None
         if options.pages and not left:
             # With libraries for pictures, which other runs do not need.
@@ -164,32 +163,6 @@ def run_archive(
             left=left,
             page=page,
         )
-
-
-def keyed_rows(
-    rows: Sequence[PairRow],
-    index: Index,
-    scene: SceneOptions,
-    card: ModelCard,
-    options: ArchiveOptions,
-    *,
-    progress: Progress | None = None,
-    missing: list[str] | None = None,
-) -> Iterator[tuple[PairRow, str | None]]:
-    """Yield every pair with its key; None for pairs of other shards.
-
-    The ids of pairs that stay done though their scenes are gone are added to ``missing``.
-    """
-    number, count = options.shard
-    scenes = SceneIdentities(index, full=False)
-    own = rows[number - 1 :: count]
-    keys = pair_keys(own, scenes, settings_key(scene, card), index.keep_files, index.made_of, missing)
-    for place, row in enumerate(rows):
-        yield next(keys) if place % count == number - 1 else (row, None)
-        if place % 100 == 0:
-            report_progress(progress, "scenes", place, len(rows))
-    # The generator ends by storing the hashes that it made last.
-    yield from keys
 
 
 @contextmanager

@@ -6,10 +6,12 @@ import socket
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from rscc.errors import ConfigInvalid
+from rscc.settings import build
 from workflows.archive.claim import Claim
 from workflows.archive.folder import ArchiveFolder, Shard
 from workflows.archive.index import Counts
@@ -52,19 +54,19 @@ class RunProgress:
         counts = Counter(worker for _, worker, _ in self._recent)
         last = {worker: pair for _, worker, pair in self._recent}
         oldest = sorted(running.items(), key=lambda item: item[1])
-        content = {
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "shard": self._shard,
-            "started": self._started,
-            "updated": now,
-            "pairs": self._pairs,
-            "recent": len(self._recent),
-            "workers": [[worker, count, last[worker]] for worker, count in counts.most_common()],
-            "running": oldest[:SHOWN],
-            "running_count": len(running),
-        }
-        self._claim.write(self._path, json.dumps(content).encode())
+        run = Run(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            shard=self._shard,
+            started=self._started,
+            updated=now,
+            pairs=self._pairs,
+            recent=len(self._recent),
+            workers=tuple(Worker(name, count, last[name]) for name, count in counts.most_common()),
+            running=tuple(Running(*item) for item in oldest[:SHOWN]),
+            running_count=len(running),
+        )
+        self._claim.write(self._path, json.dumps(asdict(run)).encode())
 
 
 @dataclass(frozen=True)
@@ -181,28 +183,11 @@ def archive_status(path: str | Path) -> Status:
 def _runs(folder: ArchiveFolder) -> list[Run]:
     """Return the progress of every run, the oldest first; damaged files are left out."""
     paths = sorted(folder.runs.glob("*.json"))[-_MOST_RUNS:] if folder.runs.is_dir() else []
-    runs = (_parsed(read_json(path)) for path in paths)
-    return sorted((run for run in runs if run is not None), key=lambda run: run.started)
-
-
-def _parsed(content: Mapping[str, Any]) -> Run | None:
-    try:
-        number, count = map(int, content["shard"])
-        started = float(content["started"])
-        return Run(
-            host=str(content["host"]),
-            pid=int(content["pid"]),
-            shard=(number, count),
-            started=started,
-            updated=max(float(content["updated"]), started),
-            pairs=int(content["pairs"]),
-            recent=int(content["recent"]),
-            workers=tuple(Worker(str(name), int(n), str(last)) for name, n, last in content["workers"]),
-            running=tuple(Running(str(pair), float(since)) for pair, since in content["running"]),
-            running_count=int(content["running_count"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return None
+    runs = []
+    for path in paths:
+        with suppress(ConfigInvalid, TypeError):
+            runs.append(build(Run, read_json(path), "run"))
+    return sorted(runs, key=lambda run: run.started)
 
 
 def _union(spans: Iterable[tuple[float, float]]) -> float:

@@ -81,7 +81,7 @@ def batch(
     The same command resumes an interrupted run. Finished pairs are not processed again.
     """
     from rscc.model_folder import check_whole
-    from workflows.archive.dispatch import ArchiveOptions
+    from workflows.archive.archive import ArchiveOptions
     from workflows.archive.folder import ArchiveFolder
     from workflows.archive.model_choice import model_for
     from workflows.archive.run import run_archive

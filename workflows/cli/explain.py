@@ -101,7 +101,6 @@ def _explain_change(
     terminal: Terminal,
 ) -> None:
     """Print what the sentence of a change rests on; ``model`` replaces that of the report."""
-    from workflows.cli.explain import explanation_text
     from workflows.errors import OptionInvalid
     from workflows.report.reading import open_report
     from workflows.scene.explain import explain_change, shipped_model
@@ -129,7 +128,6 @@ def _explain_place(
     terminal: Terminal,
 ) -> None:
     """Print what a report of two scenes would say of the change at a place."""
-    from workflows.cli.explain import explanation_text
     from workflows.scene.explain_place import explain_place
     from workflows.scene.resolution import chosen_model
     from workflows.scenes import read_headers

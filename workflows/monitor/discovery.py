@@ -142,9 +142,10 @@ def _add_folder(found: Found, source: str, options: MonitorOptions, progress: Pr
     scenes = folder_scenes(source, options, progress)
     for stack in scenes.stacks:
         write_stack(stack)
-    found.scenes += scenes.scenes
+    found.scenes += [scene for scene in scenes.scenes if scene.date]
     found.warnings += scenes.warnings
-    found.skipped += [*scenes.skipped, *(without_date(scene.name) for scene in scenes.undated)]
+    undated = (without_date(scene.name) for scene in scenes.scenes if not scene.date)
+    found.skipped += [*scenes.skipped, *undated]
 
 
 def _add_table(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:

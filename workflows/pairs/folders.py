@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from workflows.dates import scene_date
 from workflows.errors import CatalogInvalid, OptionInvalid
-from workflows.pairs.catalog import Catalog, Scene, Skipped, Stack, choose, lines_by_reason, named_rows
+from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, lines_by_reason, named_rows
 from workflows.pairs.delivery.contents import NO_PICTURES, kind_by_name
 from workflows.pairs.delivery.pictures import Pictures, left_out, pictures_of
 from workflows.pairs.headers import read_headers
@@ -93,14 +93,15 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
     date. In a folder without dates, scenes named ``before`` and ``after`` are a pair.
     """
     found = folder_scenes(folder, options, progress)
-    chosen, excluded, warnings = choose(found.scenes, options)
+    chosen, excluded, warnings = choose((scene for scene in found.scenes if scene.date), options)
     pairs, unpaired = pair_up(
         chosen, options, label_places=True, root=os.path.basename(os.path.abspath(folder))
     )
     skipped = [*found.skipped, *excluded, *unpaired]
     groups: dict[str, dict[str, Scene]] = defaultdict(dict)
-    for scene in found.undated:
-        groups[scene.name.rpartition("/")[0]][scene.name] = scene
+    for scene in found.scenes:
+        if not scene.date:
+            groups[scene.name.rpartition("/")[0]][scene.name] = scene
     for group in groups.values():
         named, dateless = _before_and_after(group)
         pairs += named
@@ -118,25 +119,11 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
     )
 
 
-class FolderScenes(NamedTuple):
-    """The scenes under a folder: with a date, without one, left out, and the number of rasters.
+def folder_scenes(folder: str | Path, options: CatalogOptions, progress: Progress | None = None) -> Pictures:
+    """Return the scenes under a folder, with a date or without one.
 
-    ``chosen`` and ``stacks`` are those of :class:`workflows.pairs.catalog.Catalog`.
+    Their names and sites are as in :func:`folder_catalog`.
     """
-
-    scenes: list[Scene]
-    undated: list[Scene]
-    skipped: list[Skipped]
-    rasters: int
-    chosen: Sequence[str]
-    stacks: Sequence[Stack]
-    warnings: Sequence[str]
-
-
-def folder_scenes(
-    folder: str | Path, options: CatalogOptions, progress: Progress | None = None
-) -> FolderScenes:
-    """Return the scenes under a folder; their names and sites are as in :func:`folder_catalog`."""
     files = SceneFolder.listed(folder, options)
     pattern = options.pattern()
     skipped, scenes = list(files.skipped), []
@@ -155,15 +142,8 @@ def folder_scenes(
     notes = list(lines_by_reason((scene.name, scene.note) for scene in scenes if scene.note))
     # Names that were asked for are taken as they are.
     found = pictures_of(scenes) if options.glob is None else Pictures(scenes)
-    return FolderScenes(
-        scenes=[scene for scene in found.scenes if scene.date],
-        undated=[scene for scene in found.scenes if not scene.date],
-        skipped=[*skipped, *found.skipped],
-        rasters=len(files.names),
-        chosen=found.chosen,
-        stacks=found.stacks,
-        warnings=[*notes, *found.warnings],
-    )
+    skipped, warnings = [*skipped, *found.skipped], [*notes, *found.warnings]
+    return replace(found, skipped=skipped, warnings=warnings, rasters=len(files.names))
 
 
 def without_date(name: str) -> Skipped:

@@ -1,6 +1,5 @@
 """Finds the items of a STAC source: an ItemCollection, a tree of catalogs in files or on a server, an API."""
 
-import calendar
 import os
 import re
 import urllib.parse
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from tiling import Access
 from workflows.addresses import public_path
+from workflows.dates import PartialDate
 from workflows.errors import CatalogInvalid
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.stac_documents import (
@@ -169,8 +169,11 @@ def _api_items(
     query = {"collections": ",".join(requested), "limit": str(PAGE_SIZE)}
     if options.bounds is not None:
         query["bbox"] = ",".join(map(str, options.bounds))
-    if options.first_date or options.last_date:
-        query["datetime"] = f"{_first_moment(options.first_date)}/{_last_moment(options.last_date)}"
+    first, last = options.first_date, options.last_date
+    if first or last:
+        begin = f"{PartialDate(first).first}T00:00:00Z" if first else ".."
+        end = f"{PartialDate(last).last}T23:59:59Z" if last else ".."
+        query["datetime"] = f"{begin}/{end}"
     search = _web_link((links.get("search") or [f"{root.rstrip('/')}/search"])[0], root)
     address = f"{search}{'&' if '?' in search else '?'}{urllib.parse.urlencode(query)}"
     try:
@@ -186,16 +189,3 @@ def _web_link(href: str, base: str) -> str:
     if not is_web(address):
         raise CatalogInvalid(f"{public_path(address)}: an API must not name a local file")
     return address
-
-
-def _first_moment(date: str | None) -> str:
-    return ".." if date is None else f"{date}{'-01-01'[len(date) - 4 :]}T00:00:00Z"
-
-
-def _last_moment(date: str | None) -> str:
-    if date is None:
-        return ".."
-    date = f"{date}-12" if len(date) == 4 else date
-    if len(date) == 7:
-        date = f"{date}-{calendar.monthrange(*map(int, date.split('-')))[1]}"
-    return f"{date}T23:59:59Z"

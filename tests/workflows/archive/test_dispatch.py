@@ -12,9 +12,9 @@ from archive_rows import report
 
 from workflows import SceneOptions
 from workflows.archive import dispatch
-from workflows.archive.archive import Archive
+from workflows.archive.archive import Archive, ArchiveOptions
 from workflows.archive.claim import Claim
-from workflows.archive.dispatch import ArchiveOptions, Dispatch
+from workflows.archive.dispatch import Dispatch
 from workflows.archive.folder import ArchiveFolder
 from workflows.archive.workers.tasks import Outcome, Task
 from workflows.errors import OutputNotWritable, ScenesUnreachable
@@ -53,11 +53,10 @@ class Run:
         **tells,
     ) -> list:
         """Run; returns (pair, state, kind, error) of all."""
-        with Archive.open(self.folder) as archive:
-            archive.plan(((row, key) for row in self.rows), retry_failed=retry_failed, overwrite=True)
-            work = Dispatch(
-                archive, self.rows, engine, SceneOptions(), ArchiveOptions(overwrite=True), **tells
-            )
+        options = ArchiveOptions(retry_failed=retry_failed, overwrite=True)
+        with Archive.open(self.folder, options) as archive:
+            archive.plan((row, key) for row in self.rows)
+            work = Dispatch(archive, self.rows, engine, SceneOptions(), **tells)
             try:
                 work.run(stopping)
             finally:

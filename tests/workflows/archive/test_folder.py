@@ -119,12 +119,6 @@ def test_a_mark_of_another_kind_is_none(tmp_path, mark):
         folder.create()
 
 
-def test_an_archive_of_an_earlier_version_is_refused_with_a_word(tmp_path):
-    (tmp_path / "ledger.sqlite").touch()
-    with pytest.raises(NotAnArchive):
-        ArchiveFolder(tmp_path).create()
-
-
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_folder_that_is_a_link_is_not_followed(tmp_path, name):
     claim = made(tmp_path / "archive", OLD)

@@ -13,7 +13,7 @@ from archive_rows import change, fill, report
 
 from rscc.errors import RsccError
 from tiling import TilingError
-from workflows.archive.archive import Archive
+from workflows.archive.archive import Archive, ArchiveOptions
 from workflows.archive.folder import REPORT, ArchiveFolder
 from workflows.archive.overview import archive_overview
 from workflows.archive.status import archive_status
@@ -89,8 +89,8 @@ def verify(path):
 
 
 def work(path):
-    with Archive.open(ArchiveFolder(path)) as archive:
+    with Archive.open(ArchiveFolder(path), ArchiveOptions(overwrite=True)) as archive:
         row = archive.index.one("one")
         if row is not None:
-            archive.install(row, report(change()).encoded(), overwrite=True)
+            archive.install(row, report(change()).encoded())
         archive.write_layers(None)

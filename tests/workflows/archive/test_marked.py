@@ -17,7 +17,7 @@ from shapely.geometry import box, mapping
 
 from tiling import geodesic_area_m2
 from workflows import SceneOptions
-from workflows.archive.dispatch import ArchiveOptions
+from workflows.archive.archive import ArchiveOptions
 from workflows.archive.estimate import estimate_archive
 from workflows.archive.overview import archive_overview
 from workflows.archive.reports import is_marked

@@ -9,7 +9,7 @@ from captioners import card
 
 import rscc
 from workflows.archive.index import Counts, Index
-from workflows.archive.plan import Plan, pair_key, pair_keys, settings_key
+from workflows.archive.plan import Plan, keyed_rows, pair_key, settings_key
 from workflows.identity import SceneIdentities
 from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
@@ -37,10 +37,8 @@ def test_the_key_of_a_pair_depends_on_scenes_dates_and_settings(tmp_path):
 
 
 def plan(index, rows, **options):
-    scenes = SceneIdentities(index, full=False)
     comparison = Plan(index, options.get("retry_failed", False))
-    keys = pair_keys(rows, scenes, "s", index.keep_files, index.made_of, options.get("missing"))
-    for number, (row, key) in enumerate(keys):
+    for number, (row, key) in enumerate(keyed_rows(rows, index, "s", missing=options.get("missing"))):
         comparison.take(number, row, key)
     comparison.settle(set(options.get("kept", ())))
     return comparison

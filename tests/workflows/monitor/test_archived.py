@@ -12,7 +12,7 @@ from rasters import north_up, write_scene
 from test_stacks import DATES, StackCaptioner, image_of, states
 
 from workflows import SceneOptions
-from workflows.archive.dispatch import ArchiveOptions
+from workflows.archive.archive import ArchiveOptions
 from workflows.archive.folder import MAPS
 from workflows.archive.run import run_archive
 from workflows.monitor.monitor import run_monitor

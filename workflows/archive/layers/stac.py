@@ -5,7 +5,6 @@ Links are relative, so an archive can be moved or put on a server.
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from shapely.geometry import MultiPolygon, Polygon
 from workflows.archive.folder import ITEM, REPORT, STYLE
 from workflows.archive.reports import found_in
 from workflows.bounded import check_depth
+from workflows.dates import PartialDate
 from workflows.report.geojson import box_across, collection_bbox, geometry_member, json_text, rounded
 
 if TYPE_CHECKING:
@@ -138,19 +138,7 @@ def catalog_lines(
 def _interval(run: Mapping[str, Any]) -> tuple[str, str]:
     """Return start and end; a date that is a year or a month counts as a whole."""
     before, after = (run["inputs"][role]["date"] for role in ("before", "after"))
-    known = [day for day in (before, after) if day is not None]
-    start = f"{min(map(_first, known))}T00:00:00Z" if before is not None else _EVER
-    end = f"{max(map(_last, known))}T23:59:59Z" if after is not None else _STILL
+    known = [PartialDate(day) for day in (before, after) if day is not None]
+    start = f"{min(day.first for day in known)}T00:00:00Z" if before is not None else _EVER
+    end = f"{max(day.last for day in known)}T23:59:59Z" if after is not None else _STILL
     return start, end
-
-
-def _first(day: str) -> str:
-    return day + "-01-01"[len(day) - 4 :]
-
-
-def _last(day: str) -> str:
-    if len(day) == 4:
-        return f"{day}-12-31"
-    if len(day) == 7:
-        return f"{day}-{calendar.monthrange(int(day[:4]), int(day[5:]))[1]}"
-    return day

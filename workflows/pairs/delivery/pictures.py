@@ -29,7 +29,8 @@ class Pictures:
         skipped: the other rasters.
         stacks: those of ``scenes`` that have to be written first.
         chosen: what was chosen and why, a line for each kind of choice.
-        warnings: why some bands are not stacked.
+        warnings: what is doubtful about dates, and why some bands are not stacked.
+        rasters: number of rasters in the folder.
     """
 
     scenes: Sequence[Scene]
@@ -37,6 +38,7 @@ class Pictures:
     stacks: Sequence[Stack] = ()
     chosen: Sequence[str] = ()
     warnings: Sequence[str] = ()
+    rasters: int = 0
 
 
 def pictures_of(rasters: Sequence[Scene]) -> Pictures:
