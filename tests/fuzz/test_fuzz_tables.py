@@ -176,7 +176,7 @@ def test_reports_that_are_gathered(archive, data):
     content = data.draw(damaged_json(sound) | damaged_bytes(json.dumps(sound).encode()))
     claim.folder.report("one").write_bytes(content)
     with ours_only():
-        write_layers(claim, lambda: [row], stale=True)
+        write_layers(claim, lambda: [row])
 
 
 @given(value=VALUES)

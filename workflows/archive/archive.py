@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -217,11 +216,9 @@ class Archive:
             OutputExists: a damaged report has marks of people, and the options do not overwrite it.
             OutputNotWritable: the system refused.
         """
-        stamps = self.index.select("SELECT pair, stamp FROM pairs WHERE state = 'done' ORDER BY pair")
-        times = hashlib.sha256(repr(stamps).encode()).hexdigest()
         with self.folder.layers_lock():
             try:
-                write_layers(self.claim, self.index.rows, progress, stale=times != self.index.layers)
+                self.index.layers = write_layers(self.claim, self.index.rows, progress, self.index.layers)
             except ReportsDamaged as damaged:
                 if not self.options.overwrite:
                     marked = self.marked(damaged.pairs, edited=False)
@@ -231,7 +228,6 @@ class Archive:
                     self.set_aside(pair)
                 self.index.reset(damaged.pairs)
                 raise
-        self.index.layers = times
 
     def _renew_items(self) -> None:
         """Write the STAC items of edited reports again."""

@@ -224,7 +224,7 @@ class Index:
 
     @property
     def layers(self) -> str | None:
-        """Hash of the reports that the layers were made of, by their times; None if there are no layers."""
+        """Hash of the pairs that the layers were made of; None if there are no layers."""
         return self._connection.execute("SELECT layers FROM archive").fetchone()[0]
 
     @layers.setter

@@ -193,8 +193,9 @@ def test_the_same_pairs_make_the_same_bytes_at_any_time(archive, tmp_path):
 def test_a_layer_that_was_removed_is_made_again(tmp_path, layer):
     claim = installed(tmp_path / "archive", rows=ROWS)
     before = contents(claim)
+    made_of = write_layers(claim, lambda: ROWS)
     getattr(claim.folder, layer).unlink()
-    write_layers(claim, lambda: ROWS)
+    write_layers(claim, lambda: ROWS, made_of=made_of)
     assert contents(claim) == before
 
 
@@ -208,11 +209,13 @@ def test_a_layer_that_was_removed_is_made_again(tmp_path, layer):
     ],
 )
 def test_another_row_makes_other_layers(tmp_path, row):
-    claim = installed(tmp_path / "archive", rows=ROWS)
-    folder = claim.folder
-    before = {layer: layer.stat().st_mtime_ns for layer in folder.layers}
-    write_layers(claim, lambda: [row, *ROWS[1:]])
-    assert all(layer.stat().st_mtime_ns != before[layer] for layer in folder.layers)
+    claim = installed(tmp_path / "archive")
+    made_of = write_layers(claim, lambda: ROWS)
+    before = {layer: layer.stat().st_mtime_ns for layer in claim.folder.layers}
+    assert write_layers(claim, lambda: ROWS, made_of=made_of) == made_of
+    assert all(layer.stat().st_mtime_ns == time for layer, time in before.items())
+    assert write_layers(claim, lambda: [row, *ROWS[1:]], made_of=made_of) != made_of
+    assert all(layer.stat().st_mtime_ns != time for layer, time in before.items())
 
 
 def test_an_archive_where_nothing_changed_has_its_layers(tmp_path):
@@ -232,7 +235,7 @@ def test_reports_that_are_lost_are_named(tmp_path, content):
         path = claim.folder.report(pair)
         path.unlink() if content is None else path.write_bytes(content)
     with pytest.raises(ReportsDamaged) as caught:
-        write_layers(claim, lambda: ROWS, stale=True)
+        write_layers(claim, lambda: ROWS)
     assert (caught.value.pairs, caught.value.exit_code) == (["nasty", "far"], 1)
     assert contents(claim) == before
 
@@ -270,7 +273,7 @@ def test_reports_that_somebody_tampered_with_are_named(archive, tampered, path, 
     tamper(report, path, value)
     tampered.folder.report("nasty").write_text(json.dumps(report))
     with pytest.raises(ReportsDamaged) as caught:
-        write_layers(tampered, lambda: ROWS, stale=True)
+        write_layers(tampered, lambda: ROWS)
     assert caught.value.pairs == ["nasty"]
     assert contents(tampered) == {layer.name: layer.read_bytes() for layer in archive.layers}
 

@@ -5,9 +5,7 @@ did the pairs, in whatever order; only the summary has times.
 """
 
 import csv
-import filecmp
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -41,8 +39,6 @@ from workflows.report.reading import LARGEST_BYTES
 Rows = Callable[[], Iterable[PairState]]
 # To be raised when the same pairs are to give other layers.
 _VERSION = 3
-_DIGEST = "rscc:digest"
-_HEAD_BYTES = 65536
 # Columns of a pair: nothing that changes from run to run.
 _PLACE = ("pair", "site", "state", "date_before", "date_after", "before", "after")
 _COUNTS = {"changes": pa.int64(), "area_m2": pa.float64(), "tiles": pa.int64()}
@@ -65,14 +61,17 @@ _FILES = {
 }
 
 
-def write_layers(claim: Claim, rows: Rows, progress: Progress | None = None, *, stale: bool = False) -> None:
+def write_layers(
+    claim: Claim, rows: Rows, progress: Progress | None = None, made_of: str | None = None
+) -> str:
     """Write the layers of an archive; they replace the old ones together, or not at all.
-
-    Layers that are up to date are left alone; the summary alone is replaced where only times differ.
 
     Args:
         rows: returns its pairs in the order of the table, the same at each call.
-        stale: write all layers, because a report was edited.
+        made_of: what an earlier call returned for the layers that are there; they stay if it is the same.
+
+    Returns:
+        The hash of the pairs, with the times of their reports.
 
     Raises:
         ReportsDamaged: reports of pairs that are done are missing or damaged; ``pairs`` names them.
@@ -80,28 +79,27 @@ def write_layers(claim: Claim, rows: Rows, progress: Progress | None = None, *, 
     folder = claim.folder
     with claim.drafting() as draft:
         digest, count = _gather(rows(), draft / folder.summary.name)
-        if stale or digest != _digest_of(folder):
-            _write(
-                folder, draft, rows, digest, lambda pairs: report_progress(progress, "layers", pairs, count)
-            )
-        elif filecmp.cmp(draft / folder.summary.name, folder.summary, shallow=False):
+        if digest == made_of and all(layer.is_file() for layer in folder.layers):
             (draft / folder.summary.name).unlink()
+        else:
+            _write(folder, draft, rows, lambda pairs: report_progress(progress, "layers", pairs, count))
+    return digest
 
 
 def _gather(rows: Iterable[PairState], summary: Path) -> tuple[str, int]:
-    """Write the summary; return the hash of what the other layers show, and the number of rows."""
+    """Write the summary; return the hash of the rows, and their number."""
     digest, count = hashlib.sha256(str(_VERSION).encode()), 0
     with summary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_SUMMARY)
         for row in rows:
             count += 1
-            digest.update(repr((row.key, row.footprint, *_columns(row).values())).encode())
+            digest.update(repr((row.key, row.stamp, row.footprint, *_columns(row).values())).encode())
             writer.writerow([_cell(name, getattr(row, name)) for name in _SUMMARY])
     return digest.hexdigest(), count
 
 
-def _write(folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Callable[[int], None]) -> None:
+def _write(folder: ArchiveFolder, draft: Path, rows: Rows, done: Callable[[int], None]) -> None:
     """Make all layers but the summary in ``draft``."""
     # pyogrio brings pandas, which takes longer than a run that finds nothing to do.
     from workflows.report.formats.geopackage import Layer, write_geopackage
@@ -116,7 +114,7 @@ def _write(folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Ca
     write_geopackage(draft / folder.geopackage.name, layers, crs=CRS, record=record)
     pairs.unlink()
     finished = (row.pair for row in rows() if row.state == DONE)
-    facts = {_DIGEST: digest, **{f"rscc:{name}": value for name, value in (record or {}).items()}}
+    facts = {f"rscc:{name}": value for name, value in (record or {}).items()}
     with (draft / folder.catalog.name).open("w", encoding="utf-8") as file:
         file.writelines(catalog_lines(finished, facts, _FILES))
 
@@ -203,13 +201,3 @@ def _cell(name: str, value: Any) -> Any:
     if not isinstance(value, str) or name == "pair":
         return value
     return guarded_cell(" ".join(value.splitlines()))
-
-
-def _digest_of(folder: ArchiveFolder) -> str | None:
-    """Return the hash in the catalog; None unless all layers exist."""
-    if not all(layer.is_file() for layer in folder.layers):
-        return None
-    # The head is one line; there may be many items.
-    with folder.catalog.open("rb") as file:
-        match = re.search(rb'"rscc:digest": "([0-9a-f]{64})"', file.readline(_HEAD_BYTES))
-    return None if match is None else match[1].decode()
