@@ -18,7 +18,7 @@ from workflows.archive.layers.layers import write_layers
 from workflows.archive.reasons import failure_reasons
 from workflows.archive.state import read_state
 from workflows.archive.status import archive_status
-from workflows.cli.status_text import reasons_text, status_text
+from workflows.cli.status import reasons_text, status_text
 from workflows.options import ExplainOptions, SceneOptions
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.rows import PairRow

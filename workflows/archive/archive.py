@@ -61,7 +61,7 @@ class ArchiveOptions:
 
     def __post_init__(self) -> None:
         number, count = self.shard
-        if not 1 <= number <= count:
+        if not 1 <= number <= count < 10**9:
             raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / their number")
 
 

@@ -1,10 +1,14 @@
-"""The overview of an archive as plain values: totals, failures, and each pair with its ground and dates."""
+"""The overview of an archive as plain values: totals, failures, pairs with ground and dates, changes."""
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import lru_cache
+from heapq import heappush, heappushpop
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -13,16 +17,19 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
+from rscc.files import parsed_json, read_file
+from rscc.text.change_facts import DIRECTIONS
+from workflows.archive.folder import THUMBNAILS
 from workflows.archive.index import DONE, FAILED, PairState
-from workflows.archive.layers.listed import LargestChanges
 from workflows.archive.layers.stac import pair_geometry
 from workflows.archive.reasons import failure_reasons, without_names
 from workflows.archive.reports import done_report
 from workflows.archive.state import State, read_state
+from workflows.report.change import Change
 from workflows.report.geojson import collection_bbox, parts_of
 from workflows.report.record import text_in
 from workflows.report.report import Report
-from workflows.report.summary import SceneSummary, archive_summary, summary_of
+from workflows.report.summary import UNNAMED, SceneSummary, archive_summary, summary_of
 
 # States of a pair in the overview.
 CHANGED, UNCHANGED, LOST, LEFT = ("with changes", "without changes", "failed", "not done")
@@ -34,6 +41,12 @@ _LATEST = 253_402_300_799.0
 METRES_PER_DEGREE = 111_195.0
 """Of latitude, on a sphere."""
 Ground: TypeAlias = Polygon | MultiPolygon
+MOST = 5_000
+"""Changes on the page of an archive."""
+_CAPTION = 300
+# Characters of all thumbnails on a page, and bytes of the thumbnails of a pair.
+_THUMBNAILS, _LARGEST_FILE = 6_000_000, 2_000_000
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{1,40000}={0,2}")
 
 
 def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
@@ -199,3 +212,62 @@ def _box(ground: Ground, plane: dict[str, Any]) -> list[float]:
     west, south, east, north = max(parts_of(ground), key=lambda part: part.area).bounds
     corners = _on_plane(np.array([[west, north], [east, south]]), plane)
     return [round(float(value), 3) for value in corners.ravel()]
+
+
+class LargestChanges:
+    """Keeps the largest of the changes that are added; memory does not grow with the archive."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.total = 0
+        self._most, self._order = most, count(0, -1)
+        self._kept: list[tuple[float, int, int, Path, Change]] = []
+
+    def add(self, pair: int, report: Path, change: Change) -> None:
+        """Add a change of the report of a pair, the ``pair``-th of the page."""
+        self.total += 1
+        entry = (change.area_m2, next(self._order), pair, report, change)
+        if len(self._kept) < self._most:
+            heappush(self._kept, entry)
+        else:
+            heappushpop(self._kept, entry)
+
+    def rows(self, box_of: Callable[[Change], list[float]]) -> list[dict[str, Any]]:
+        """Return what the page shows of each, the largest first; ``box_of`` gives their place on its map.
+
+        Thumbnails are JPEGs in base64, of the first changes that have some.
+        """
+        rows, room = [], _THUMBNAILS
+        thumbnails = lru_cache(maxsize=64)(_thumbnails)
+        for _, _, pair, report, change in sorted(self._kept, key=lambda entry: entry[:2], reverse=True):
+            pictures = thumbnails(report.with_name(THUMBNAILS)).get(str(change.id), [])
+            room -= sum(map(len, pictures))
+            rows.append({**_row(change), "pair": pair, "box": box_of(change), "dates": pictures * (room > 0)})
+        return rows
+
+
+def _row(change: Change) -> dict[str, Any]:
+    return {
+        "id": change.id,
+        "caption": change.caption[:_CAPTION],
+        "direction": change.direction if change.direction in DIRECTIONS else UNNAMED,
+        "kinds": sorted({*change.came, *change.gone}) or ["not stated"],
+        "area_m2": round(change.area_m2, 2),
+        "score": change.score,
+    }
+
+
+def _thumbnails(path: Path) -> Mapping[str, list[str]]:
+    """Return the thumbnails of a pair by the ids of its changes; the file may come from anybody."""
+    try:
+        content = parsed_json(read_file(path, _LARGEST_FILE))
+    except (OSError, ValueError):
+        return {}
+    return {
+        number: dates
+        for number, dates in (content.items() if isinstance(content, dict) else ())
+        if isinstance(dates, list) and len(dates) == 2 and all(map(_is_base64, dates))
+    }
+
+
+def _is_base64(text: Any) -> bool:
+    return isinstance(text, str) and _BASE64.fullmatch(text) is not None

@@ -40,7 +40,7 @@ class State:
         captioner_factory: returns the captioner for (model, device); None: loads it.
         card_factory: returns the card of a model, without its weights; None: loads it.
         debug: print a traceback with an error.
-        events: print errors as events, see :mod:`workflows.cli.events`.
+        events: print errors as events, see :mod:`workflows.cli.terminal`.
     """
 
     captioner_factory: Callable[[str, str], Captioner] | None = None
@@ -135,7 +135,7 @@ def _print_error(line: str, code: int, state: State) -> None:
     if not state.events:
         print(line, file=sys.stderr)
         return
-    from workflows.cli.events import print_event
+    from workflows.cli.terminal import print_event
 
     print_event("error", message=line.removeprefix("rscc: ").removeprefix("error: "), exit_code=code)
 

@@ -151,7 +151,7 @@ def _draw_scenes(
     terminal: Terminal,
 ) -> None:
     from tiling import SceneInfo
-    from workflows.cli.caption_text import picture_summary
+    from workflows.cli.caption import picture_summary
     from workflows.scene.pictures.draw import check_picture, write_picture
     from workflows.scene.pictures.explain import explain_pair, read_pair
     from workflows.scene.resolution import chosen_model

@@ -45,7 +45,7 @@ def pairs(
 ) -> None:
     """Find pairs of scenes and write them to a table for rscc batch."""
     from workflows.pairs.catalog import skip_warnings
-    from workflows.pairs.delivery.stacks import write_stack
+    from workflows.pairs.delivery.pictures import write_stack
     from workflows.pairs.sources import read_catalog
     from workflows.pairs.table import check_table, write_pairs
 

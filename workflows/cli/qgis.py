@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-from workflows.cli.options import OverwriteOption, ReportArgument, argument, option, takes_options
+from workflows.cli.options import (
+    OverwriteOption,
+    ReportArgument,
+    argument,
+    moved_scenes,
+    option,
+    takes_options,
+)
 from workflows.cli.terminal import Terminal
 from workflows.options import ServerOptions
 from workflows.printable import counted
@@ -30,12 +37,9 @@ def qgis(
     terminal: Terminal,
 ) -> None:
     """Write a QGIS project of a report: both scenes, the changes, and a bookmark for each change."""
-    from workflows.errors import OptionInvalid
     from workflows.report.qgis.project import write_project
 
-    if before is not None and after is None:
-        raise OptionInvalid(f"{before}: give BEFORE and AFTER, or neither")
-    scenes = None if before is None or after is None else (before, after)
+    scenes = moved_scenes(before, after)
     made = write_project(report, output, scenes, servers=options, overwrite=overwrite)
     text = f"{made.path}: {counted(made.changes, 'change')}, {made.bookmarks:,} as bookmarks; open it in QGIS"
     terminal.result(text, {"output": str(made.path), "changes": made.changes, "bookmarks": made.bookmarks})

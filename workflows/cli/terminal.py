@@ -1,7 +1,8 @@
 """Output of the commands while they run and at their end, for a person or for a program."""
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,9 +10,33 @@ from typing import Any
 
 import typer
 
-from workflows.cli.events import print_event, progress_events
 from workflows.printable import printable, printable_json, printable_lines
 from workflows.progress import Progress
+
+PAUSE = 0.2
+"""Shortest time in seconds between two progress events of a stage, except its first and last."""
+
+
+def print_event(event: str, **members: Any) -> None:
+    """Print one event on stderr."""
+    typer.echo(printable_json({"event": event, **members}), err=True)
+
+
+def progress_events(clock: Callable[[], float] = time.monotonic) -> Progress:
+    """Return a function of (stage, done, total) that prints an event if there is something new."""
+    printed: dict[str, tuple[int, int, float]] = {}
+
+    def update(stage: str, done: int, total: int) -> None:
+        before, now = printed.get(stage), clock()
+        if before is not None:
+            is_early = now - before[2] < PAUSE and done != total
+            if is_early or before[:2] == (done, total):
+                return
+        printed[stage] = (done, total, now)
+        print_event("progress", stage=stage, done=done, total=total)
+
+    return update
+
 
 ProgressForm = StrEnum("ProgressForm", ["auto", "json"])
 

@@ -16,7 +16,7 @@ from workflows.archive.state import read_state
 from workflows.errors import CatalogInvalid, NoScenes, OptionInvalid
 from workflows.monitor.events import map_key
 from workflows.pairs.catalog import Scene, Skipped, choose
-from workflows.pairs.delivery.stacks import write_stack
+from workflows.pairs.delivery.pictures import write_stack
 from workflows.pairs.folders import RASTERS, folder_scenes, without_date
 from workflows.pairs.headers import read_headers
 from workflows.pairs.stac_documents import is_web, stac_root

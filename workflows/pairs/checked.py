@@ -17,6 +17,7 @@ from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rows import PairRow, UnnamedPair
 from workflows.pairs.rules import common_ground
 from workflows.pairs.table import read_pairs
+from workflows.printable import listed
 from workflows.progress import Progress
 
 
@@ -57,8 +58,8 @@ def two_folder_catalog(
         if unpaired:
             skipped += [Skipped("without a partner in the other folder")] * len(unpaired)
             warnings.append(
-                f"{folder}: without a partner in the other folder: {_first(unpaired)}; --match can say what "
-                "both names have in common"
+                f"{folder}: without a partner in the other folder: {listed(unpaired, EXAMPLES)}; --match can "
+                "say what both names have in common"
             )
     checked, unreadable = _checked(named_rows(pairs), progress)
     return Catalog(
@@ -120,9 +121,4 @@ def _swapped(rows: Sequence[PairRow]) -> list[str]:
     """Return a warning about pairs that go back in time, if there are any."""
     dated = (row for row in rows if row.date_before and row.date_after)
     names = [row.pair for row in dated if not within(row.date_after or "", row.date_before, None)]
-    return [f"before is later than after in {_first(names)}; are they swapped?"] if names else []
-
-
-def _first(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else ""
-    return ", ".join(names[:EXAMPLES]) + rest
+    return [f"before is later than after in {listed(names, EXAMPLES)}; are they swapped?"] if names else []

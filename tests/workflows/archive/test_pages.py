@@ -11,8 +11,8 @@ from archive_pairs import InlineEngine, make_archive
 from pages import made_archive_page, page_of, usual_rows
 from scene_pairs import run_here
 
+from workflows.archive import overview
 from workflows.archive.folder import ArchiveFolder
-from workflows.archive.layers import listed
 from workflows.archive.overview import archive_overview
 from workflows.cli import batch as cli_batch
 
@@ -62,7 +62,7 @@ def test_pages_are_made_again_only_where_the_report_is_newer_or_scenes_are_there
 
 
 def test_the_largest_changes_are_listed_and_the_rest_is_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(listed.LargestChanges.__init__, "__defaults__", (5,))
+    monkeypatch.setattr(overview.LargestChanges.__init__, "__defaults__", (5,))
     told = made_archive_page(tmp_path, usual_rows()).data
     assert told["changes_in_all"] == 12
     assert [one["area_m2"] for one in told["changes"]] == [600, 500, 400, 400, 300]
@@ -79,7 +79,7 @@ def test_thumbnails_that_are_none_are_left_out(tmp_path, hostile):
 
 
 def test_thumbnails_end_where_they_would_fill_the_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(listed, "_THUMBNAILS", 2_000)
+    monkeypatch.setattr(overview, "_THUMBNAILS", 2_000)
     made = made_archive_page(tmp_path, usual_rows())
     for pair in ("p0", "p2", "p3"):
         content = {str(n): ["a" * 400] * 2 for n in range(1, 7)}

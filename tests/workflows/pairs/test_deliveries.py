@@ -12,7 +12,7 @@ from rasters import north_up, write_scene
 from tiling import choose_bands, describe
 from workflows.pairs.catalog import skip_warnings
 from workflows.pairs.delivery.contents import kind_by_name
-from workflows.pairs.delivery.stacks import write_stack
+from workflows.pairs.delivery.pictures import write_stack
 from workflows.pairs.folders import folder_catalog
 from workflows.pairs.options import CatalogOptions
 
@@ -131,7 +131,7 @@ def test_bands_in_a_folder_without_rights_are_told_and_not_stacked(tmp_path, mon
         sentinel_bands = (f"T32UPU_{day}T101031_{band}.tif" for band in ("B02", "B03", "B04"))
         for name in sentinel_bands:
             raster(tmp_path / name)
-    monkeypatch.setattr("workflows.pairs.delivery.stacks.os.access", lambda *_: False)
+    monkeypatch.setattr("workflows.pairs.delivery.pictures.os.access", lambda *_: False)
     catalog = folder_catalog(tmp_path, CatalogOptions())
     assert not catalog.stacks and len(catalog.rows) == 1
     assert any(str(tmp_path) in warning for warning in catalog.warnings)
