@@ -32,17 +32,24 @@ def read_rows(table: Path) -> list[dict[str, str]]:
         raise DatasetLayoutInvalid(f"{table}: cannot be read as a table in UTF-8 ({error})") from error
 
 
-def typed_rows(table: Path, columns: Mapping[str, Callable[[str], Any]]) -> list[dict[str, Any]]:
+def typed_rows(
+    table: Path,
+    columns: Mapping[str, Callable[[str], Any]],
+    keep: Callable[[dict[str, str]], bool] = lambda row: True,
+) -> list[dict[str, Any]]:
     """Return the rows of a table with converted values; other columns stay texts.
 
     Args:
         columns: name to a function that raises ValueError for a bad text.
+        keep: whether a row is read at all.
 
     Raises:
         DatasetLayoutInvalid: it is no table, lacks a column, or has a bad value; the message names the line.
     """
     rows = []
     for line, row in enumerate(read_rows(table), 2):
+        if not keep(row):
+            continue
         try:
             rows.append({**row, **{name: convert(row[name]) for name, convert in columns.items()}})
         except KeyError as error:

@@ -3,11 +3,12 @@
 ``index.csv`` has the columns file, dataset, width, height and gsd_m (metres per pixel).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rscc.data.pairs import PairRecord
-from rscc.data.single_dates import index_of, metres, typed_rows
+from rscc.data.single_dates import index_of, metres, read_rows, typed_rows
 from rscc.errors import DatasetLayoutInvalid
 
 
@@ -18,11 +19,9 @@ def change_masks(root: Path, *, datasets: Sequence[str] = (), size: int = 256) -
     0.5 m, because its crops are enlarged.
     """
     index = index_of(root)
-    rows = typed_rows(index, {"file": str, "width": int, "height": int, "gsd_m": metres})
+    columns: dict[str, Callable[[str], Any]] = {"file": str, "width": int, "height": int, "gsd_m": metres}
     records: list[PairRecord] = []
-    for row in rows:
-        if datasets and row.get("dataset") not in datasets:
-            continue
+    for row in typed_rows(index, columns, lambda row: not datasets or row.get("dataset") in datasets):
         crops, name = (row["width"] // size) * (row["height"] // size), row["file"]
         records.append(
             PairRecord(
@@ -35,7 +34,7 @@ def change_masks(root: Path, *, datasets: Sequence[str] = (), size: int = 256) -
             )
         )
     if not records:
-        known = ", ".join(sorted({row.get("dataset", "") for row in rows})) or "no rows"
+        known = ", ".join(sorted({row.get("dataset", "") for row in read_rows(index)})) or "no rows"
         raise DatasetLayoutInvalid(
             f"{index}: no pair of {', '.join(datasets) or 'any data set'}; its column dataset has "
             f"{known}; select with data.mask_datasets in a config, or with --mask-dataset"

@@ -109,6 +109,14 @@ def test_change_masks_count_crops_by_ground(masks) -> None:
     assert all(r.changed is None and r.captions == () for r in records)
 
 
+def test_a_collection_that_is_not_read_may_lack_its_metres(tmp_path) -> None:
+    text = "dataset,file,width,height,gsd_m\nother,a.png,64,64,\nfine,b.png,64,64,1\n"
+    (tmp_path / "index.csv").write_text(text)
+    assert [record.id for record in change_masks(tmp_path, datasets=["fine"])] == ["b.png"]
+    with pytest.raises(DatasetLayoutInvalid, match=r"index\.csv, line 2"):
+        change_masks(tmp_path)
+
+
 @pytest.mark.parametrize(
     "text",
     [
