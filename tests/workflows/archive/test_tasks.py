@@ -17,6 +17,7 @@ from workflows.archive.workers import tasks
 from workflows.archive.workers.tasks import (
     ModelSource,
     Task,
+    error_line,
     local_devices,
     run_part,
     run_task,
@@ -82,6 +83,11 @@ def test_every_other_error_fails_the_attempt(pair, monkeypatch, error, line):
     outcome = run_task(task(pair), BrightnessCaptioner(), "w")
     assert (outcome.state, outcome.error, outcome.line) == ("failed", type(error).__name__, line)
     assert pickle.loads(pickle.dumps(outcome)) == outcome
+
+
+def test_no_secret_of_an_address_is_told():
+    told = error_line(WorkflowError("https://me:pass@host/a.tif?sig=abc: is not there"))
+    assert told == "https://host/a.tif: is not there"
 
 
 def test_the_model_is_loaded_once_per_process_and_device():

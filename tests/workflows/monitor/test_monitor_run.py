@@ -188,15 +188,6 @@ def test_a_copy_of_a_scene_does_not_confirm_it(tmp_path):
     assert again.update.new_scenes == 0
 
 
-def test_a_copy_of_a_scene_with_another_name_is_left_out(tmp_path):
-    paths = write_series(tmp_path / "town")
-    expected = rows(update(tmp_path / "alone", tmp_path / "town").path)
-    shutil.copyfile(paths[2], tmp_path / "town" / f"later_{paths[2].name}")
-    done = update(tmp_path / "out", tmp_path / "town")
-    assert (done.update.scenes, len(done.update.warnings)) == (len(paths), 1)
-    assert rows(tmp_path / "out") == expected
-
-
 def test_hidden_ground_counts_for_neither_side(tmp_path):
     write_painted(tmp_path / "2018-01.tif")
     write_painted(tmp_path / "2018-02.tif", hidden=[HOUSE])

@@ -14,7 +14,7 @@ from rscc.errors import DatasetLayoutInvalid
 from workflows.cli.commands import app
 from workflows.monitor.evaluation.baselines import plain_steps, two_dates
 from workflows.monitor.evaluation.scores import Reported, StackScores, scot
-from workflows.monitor.evaluation.truth import PlaceTruth, TrueEvent, month_of, read_truth
+from workflows.monitor.evaluation.truth import PlaceTruth, TrueEvent, read_truth
 
 SIZE = (40, 40)
 MONTHS = list(range(100, 112))
@@ -129,7 +129,3 @@ def test_bad_truth_is_named(folder, content):
 def test_data_and_stacks_exclude_each_other(folder):
     for given in ([], ["--data", str(folder), "--stacks", str(folder)]):
         assert CliRunner().invoke(app, ["evaluate", *given]).exit_code != 0
-
-
-def test_months_are_counted_over_years():
-    assert month_of("2019-01") - month_of("2018-11-30") == 2

@@ -1,7 +1,5 @@
 """Steps in stacks of pairs: what lasts is found at its date, what one date shows is not."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -130,8 +128,3 @@ def test_pixels_without_data_count_for_neither_side():
 
     found = np.stack([step_probability(read, step, 8) for step in range(7)])
     assert [np.flatnonzero(one >= 0.5).tolist() for one in found.T] == [[3], [3]]
-
-
-def test_all_pairs_within_reach_are_near():
-    expected = [pair for pair in itertools.combinations(range(9), 2) if pair[1] - pair[0] <= REACH]
-    assert sorted(near_pairs(9)) == expected

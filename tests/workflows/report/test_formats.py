@@ -22,6 +22,12 @@ from workflows.report.qgis import qgis_style
 LISTS = ("alternatives", "came", "gone", "before_cover", "context")
 COUNTS = {"count": 2, "count_sure": 1}
 KNOWN = {**COUNTS, "came": ("building", "road"), "largest_m2": 250.13, "place": "north", "area_m2": 99.5}
+TEXTS = (
+    "it's \"quoted\" \\' \\n %s {} ; -- $$",
+    "\b\t\n\r\x01\x1f\x7f\u0085\u2028\u202e\ufeff right to left",
+    "NULL", "[]", "{}", "\\N", '["a"]', "2019-08-31", "12", "true",
+    "\U0001f3d8 Häuser 家 \u0301", "<b>&amp;`${1}`", "10 kB '\"\\ µ " * 800,
+)  # fmt: skip
 # Two metres of longitude are an error that the eye sees; a centimetre is what seven decimals keep.
 CLOSE_M = 0.02
 
@@ -31,7 +37,11 @@ def made() -> Report:
     two = MultiPolygon([box(12.6, 41.8, 12.601, 41.801), box(12.61, 41.8, 12.611, 41.801)])
     ground = json.loads(json.dumps(mapping(box(12.4, 41.7, 12.7, 42.0))))
     changes = (change(1), change(2, geometry=two, caption="<b>zwei</b> Häuser ‮", **KNOWN))
-    return report(*changes, tiling={"gsd": 0.5, "crs": "EPSG:32633"}, ground=ground)
+    texts = (
+        change(n, 12.45, caption=text, alternatives=(f"{text}!", ""), before=text, reviewer_note=text)
+        for n, text in enumerate(TEXTS, start=3)
+    )
+    return report(*changes, *texts, tiling={"gsd": 0.5, "crs": "EPSG:32633"}, ground=ground)
 
 
 def layer(path):
@@ -86,7 +96,8 @@ def test_a_geopackage_has_outlines_and_ground_of_their_own(made, tmp_path):
     path = made.write(tmp_path / "r.gpkg")
     assert [name for name, kind in pyogrio.list_layers(path) if kind] == ["changes", "outlines", "footprint"]
     outlines = geopandas.read_file(path, layer="outlines")
-    assert outlines[["change", "outline"]].to_numpy().tolist() == [[1, 1], [2, 1], [2, 2]]
+    texts = [[n, 1] for n in range(3, len(made.changes) + 1)]
+    assert outlines[["change", "outline"]].to_numpy().tolist() == [[1, 1], [2, 1], [2, 2], *texts]
     # Geodesic and planar areas of a small outline differ by the scale of UTM.
     assert np.allclose(outlines.area, outlines["area_m2"], rtol=0.002)
     (ground,) = geopandas.read_file(path, layer="footprint").to_dict("records")

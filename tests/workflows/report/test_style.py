@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,7 +11,7 @@ import pytest
 from rscc.text.change_facts import DIRECTIONS, PLANTS
 from rscc.text.object_classes import KINDS
 from workflows import report
-from workflows.report.change import PROPERTIES, VERDICTS
+from workflows.report.change import PROPERTIES
 from workflows.report.qgis import qgis_style
 
 
@@ -53,17 +52,6 @@ def test_a_legend_has_only_the_directions_that_are_there(style):
     assert qgis_style(DIRECTIONS) == qgis_style()
 
 
-def test_all_fields_have_names_for_people_and_verdicts_are_chosen(style):
-    names = {one.get("field"): one.get("name") for one in style.iter("alias")}
-    assert set(names) == set(PROPERTIES) and len(set(names.values())) == len(names)
-    choices = {
-        field.get("name"): {one.get("value") for one in field.iter("Option") if one.get("type") == "QString"}
-        for field in style.iter("field")
-    }
-    assert choices.keys() == {"direction", "review_status"}
-    assert choices["review_status"] > set(VERDICTS) and choices["direction"] > set(DIRECTIONS)
-
-
 def test_the_expressions_know_all_classes_and_only_fields_of_a_report(style):
     texts = [rule.get("fieldName") for rule in style.iter("text-style")]
     texts += [style.find("mapTip").text, style.find("renderer-v2").get("attr")]
@@ -74,21 +62,3 @@ def test_the_expressions_know_all_classes_and_only_fields_of_a_report(style):
     classes = {name for classes in KINDS.values() for name in classes} | set(PLANTS)
     assert set(re.findall(r"LIKE '%([^%]+)%'", texts[2])) == classes
     assert set(re.findall(r"'(\w+)'", texts[3])) == set(DIRECTIONS)
-
-
-def test_all_values_of_the_map_tip_are_escaped(style):
-    tags = []
-
-    class Tags(HTMLParser):
-        def handle_starttag(self, tag, attrs):
-            tags.append(tag)
-
-    parts = style.find("mapTip").text.split("[% ")
-    Tags().feed(parts[0] + "".join(part.partition(" %]")[2] for part in parts[1:]))
-    assert set(tags) == {"div", "p", "b", "table", "tr", "td", "i"}
-    chips = [part for part in parts[1:] if "to_base64(" in part]
-    assert all("array('&amp;', '&lt;', '&gt;'" in part for part in parts[1:] if part not in chips)
-    # Only letters of base64 come from the field.
-    start = r"coalesce\('<img src=\"data:image/jpeg;base64,' \|\| "
-    pattern = start + r"to_base64\(attribute\('chip_\w+'\)\) \|\| '\"> ', ''\)"
-    assert len(chips) == 2 and all(re.fullmatch(pattern, part.partition(" %]")[0]) for part in chips)
