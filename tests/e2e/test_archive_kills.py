@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from archive_commands import Commands, QuickCluster, alive, commands, kill, kill_pid, wait_until, workers_of
+from archive_commands import Commands, QuickCluster, alive, commands, kill, wait_until, workers_of
 from archive_fakes import RUNS, runs
 from archive_pairs import MadeArchive, contents, make_archive, pairs_with_folder
 
@@ -43,6 +45,12 @@ def times_run(made: MadeArchive) -> Counter[str]:
 def assert_run_once(done: set[str], before: Counter[str], after: Counter[str]) -> None:
     """What was done before the kill was run before it and never again."""
     assert all(before[pair] == after[pair] == 1 for pair in done)
+
+
+def kill_pid(pid: int) -> None:
+    """Kill a process, unless it has ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def recorded(out: Path, state: str) -> set[str]:

@@ -268,12 +268,6 @@ def wait_until(true: Callable[[], object], what: str = "what is to be") -> None:
         time.sleep(0.002)
 
 
-def kill_pid(pid: int) -> None:
-    """Kill a process, unless it has ended."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 OURS = (str(REPOSITORY), str(REPOSITORY / "tests" / "support"))
 _SETTINGS = {

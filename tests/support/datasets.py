@@ -277,21 +277,6 @@ def edit_json(path: Path, change) -> None:
     path.write_text(json.dumps(content))
 
 
-BUILT = (
-    ("a house appears in the upper left corner", "a house is built on the left", "one house appears"),
-    ("some houses are built", "several small buildings appear at the bottom", "two villas are constructed"),
-    ("many trees are removed", "a shed is removed and many houses are built", "the trees disappear"),
-)
-MASK_ROWS = (
-    ("some", "a.png", "train", 0.5, "flip"),
-    ("some", "b.png", "train", 0.5, "flip+colour"),
-    ("some", "c.png", "val", 0.5, ""),
-    ("some", "d.png", "train", 2.0, ""),
-    ("some", "e.png", "train", 0.5, ""),
-    ("other", "f.png", "train", 0.5, ""),
-)
-
-
 def ground(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
     """Return (H, W, 3) uint8 of even, coloured noise."""
     noise = ndimage.gaussian_filter(rng.normal(0, 14, (height, width)), 1.2)[..., None]
@@ -308,35 +293,6 @@ def add_houses(image: np.ndarray, rng: np.random.Generator, number: int, side: i
         mask[top : top + side, left : left + side] = True
     image[mask] = rng.integers(120, 220, 3)
     return mask
-
-
-def write_captions(root: Path) -> Path:
-    """Write captioned pairs whose sentences a grammar can be learned from."""
-
-    def build(content) -> None:
-        for number, entry in enumerate(content["images"]):
-            if entry["changeflag"]:
-                words = BUILT[number // 2 % len(BUILT)] if entry["split"] == "train" else ("a pond appears",)
-                entry["sentences"] = sentences(words)
-
-    edit_json(write_levir_cc(root) / "LevirCCcaptions.json", build)
-    return root
-
-
-def write_masks(root: Path) -> Path:
-    """Write pairs with change masks; ``e.png`` has no change."""
-    size = 320
-    write_index(
-        root, "dataset,file,split,gsd_m,augmented,width,height", [(*row, size, size) for row in MASK_ROWS]
-    )
-    for number, (_, name, *_) in enumerate(MASK_ROWS):
-        rng = np.random.default_rng(number)
-        before = ground(rng, size, size)
-        after = np.clip(before.astype(int) + rng.integers(-4, 5, before.shape), 0, 255).astype(np.uint8)
-        mask = add_houses(after, rng, 0 if name == "e.png" else 8, 24)
-        for part, array in (("A", before), ("B", after), ("label", mask.astype(np.uint8) * 255)):
-            write_image(root / part / name, array)
-    return root
 
 
 def write_single_date(root: Path) -> Path:

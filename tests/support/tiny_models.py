@@ -78,11 +78,6 @@ def slow_cross_layer(
     )
 
 
-def slow_entropy(similarity: np.ndarray) -> float:
-    """Cross-entropy of the diagonal, mean over the rows."""
-    return float(np.mean([np.logaddexp.reduce(row) - row[k] for k, row in enumerate(similarity)]))
-
-
 def slow_cosine(one: np.ndarray, other: np.ndarray) -> float:
     return sum(one * other) / math.sqrt(sum(one**2) * sum(other**2))
 

@@ -168,27 +168,6 @@ def test_places_are_told_apart_by_ground_and_found_across_folders(tmp_path):
     assert (row.site, Path(row.before).name, Path(row.after).name) == ("flights", "x_2019.tif", "x_2020.tif")
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "dates"),
-    [
-        ("20190831", "20200901", ("2019-08-31", "2020-09-01")),
-        ("2019-08-31", "2020-09-01", ("2019-08-31", "2020-09-01")),
-        ("2019_08_31", "2020_09_01", ("2019-08-31", "2020-09-01")),
-        ("31-08-2019", "15-09-2020", ("2019-08-31", "2020-09-15")),
-        ("31Aug2019", "1-Sep-2020", ("2019-08-31", "2020-09-01")),
-        ("2020_01", "2020_07", ("2020-01", "2020-07")),
-        ("2020-06", "2020-07", ("2020-06", "2020-07")),
-        ("2019", "2020", ("2019", "2020")),
-    ],
-)
-@pytest.mark.parametrize("place", ["name", "folder"])
-def test_dates_keep_their_precision(tmp_path, first, second, dates, place):
-    for text in (first, second):
-        raster(tmp_path / (f"town_{text}.tif" if place == "name" else f"{text}/town.tif"), 3, "uint8")
-    (row,) = folder_catalog(tmp_path, CatalogOptions()).rows
-    assert (row.date_before, row.date_after) == dates
-
-
 @pytest.mark.parametrize("name", ["{}.tif", "{}-08-31.tif", "{}/ortho.tif"])
 def test_the_date_of_a_name_counts_before_a_late_export_date_and_both_are_told(tmp_path, name):
     for year in (2015, 2017):

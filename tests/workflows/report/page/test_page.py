@@ -16,7 +16,7 @@ from pages import made_page, made_report, square, squares
 from tiling import NoOverlap
 from workflows.errors import ReportInvalid
 from workflows.printable import printable
-from workflows.report.page.made import file_name, how_made
+from workflows.report.page.made import how_made
 from workflows.report.page.template import data_text, legible
 from workflows.report.report import Report
 
@@ -191,14 +191,3 @@ def test_how_a_report_was_made_is_told_in_plain_terms():
 @pytest.mark.parametrize("odd", [None, [], "x", {"gsd": "1", "threshold": [], "gsd_range": [1, None, "a"]}])
 def test_a_damaged_record_tells_less(odd):
     assert dict(how_made({"model": odd, "settings": odd, "tiling": odd})) == {}
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/a/b/c.tif", "c.tif"), ("a\\c.tif", "c.tif"), ("https://h/a/c.tif", "c.tif"),
-        ("c.tif", "c.tif"), ("/a/b/", "b"), ("/", None), ("", ""), (None, None),
-    ],
-)  # fmt: skip
-def test_a_name_is_the_last_part_of_any_path(path, name):
-    assert file_name(path) == name
