@@ -1,15 +1,14 @@
-"""A file system without locks: GeoPackages are made elsewhere, archives say what to do."""
+"""A file system without locks: GeoPackages need none, archives say what to do."""
 
 from __future__ import annotations
 
 import errno
-import sqlite3
-from contextlib import closing
+import shutil
+import subprocess
+import sys
 
 import filelock
 import pytest
-from captioners import captioned
-from scene_pairs import make_pair
 
 from workflows.archive.folder import locked
 from workflows.errors import OutputNotWritable
@@ -37,24 +36,14 @@ def test_maps_are_written_without_a_lock(tmp_path, no_locks):
         pass
 
 
-def test_a_geopackage_is_made_on_this_machine(tmp_path, monkeypatch):
-    report = captioned(make_pair(tmp_path, [(20, 150, 12, 20, 220)]))
-    report.write(tmp_path / "usual.gpkg", overwrite=True)
-    (tmp_path / "share").mkdir()
-    connect = sqlite3.connect
-
-    def refuse(path, **options):
-        if str(path).startswith(str(tmp_path / "share")):
-            raise sqlite3.OperationalError("locking protocol")
-        return connect(path, **options)
-
-    monkeypatch.setattr("workflows.report.formats.geopackage.sqlite3.connect", refuse)
-    report.write(tmp_path / "share/r.gpkg")
-    monkeypatch.undo()
-    names = [path.name for path in (tmp_path / "share").iterdir()]
-    assert names == ["r.gpkg"]
-    counts = []
-    for path in (tmp_path / "usual.gpkg", tmp_path / "share/r.gpkg"):
-        with closing(connect(path)) as base:
-            counts.append(base.execute("SELECT caption FROM changes").fetchall())
-    assert counts[0] == counts[1] != []
+@pytest.mark.skipif(shutil.which("strace") is None, reason="the system has no strace")
+def test_a_geopackage_is_written_without_locks(tmp_path):
+    code = (
+        "import sys; from workflows import Report; from workflows.report.formats import geopackage; "
+        "Report([], {}).write(sys.argv[1])"
+    )
+    path, log = tmp_path / "r.gpkg", tmp_path / "calls"
+    words = ["strace", "-f", "-y", "-e", "trace=fcntl,flock", "-o", log, sys.executable, "-c", code, path]
+    subprocess.run(words, check=True)
+    locks = [line for line in log.read_text().splitlines() if ".gpkg" in line and "LCK" in line]
+    assert path.is_file() and locks == []

@@ -27,9 +27,10 @@ from workflows.report.formats.parquet import (
     GEOMETRY,
     GROUP,
     PLAIN_SCHEMA,
-    ChangeTable,
+    Row,
     change_row,
     read_groups,
+    write_changes,
 )
 from workflows.report.geojson import CRS, parts_of
 from workflows.report.qgis import pairs_style, qgis_style
@@ -123,12 +124,13 @@ def _tables(
     folder: ArchiveFolder, rows: Rows, parquet: Path, pairs: Path, done: Callable[[int], None]
 ) -> dict[str, Any] | None:
     """Write the changes to ``parquet`` and the pairs to ``pairs``; return the run record that all share."""
-    record, damaged, waiting, number = None, [], [], 0
-    with (
-        ChangeTable(parquet) as table,
-        pa.OSFile(str(pairs), "wb") as sink,
-        pa.ipc.new_stream(sink, _PAIRS) as stream,
-    ):
+    record: dict[str, Any] | None = None
+    damaged: list[str] = []
+
+    def all_changes(stream: Any) -> Iterator[Row]:
+        """Yield the rows of the changes, and write those of the pairs."""
+        nonlocal record
+        waiting, number = [], 0
         for number, row in enumerate(rows(), start=1):
             try:
                 report = _report(folder, row)
@@ -138,7 +140,7 @@ def _tables(
             except Exception:  # a tampered report may make shapely raise anything
                 damaged.append(row.pair)
                 continue
-            table.add(row.pair, row.site, changes)
+            yield from ({"pair": row.pair, "site": row.site, **change} for change in changes)
             if shared is not None:
                 record = shared if record is None else in_common(record, shared)
             waiting.append(pair)
@@ -149,7 +151,9 @@ def _tables(
         if waiting:
             stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
             done(number)
-        table.finish(record)
+
+    with pa.OSFile(str(pairs), "wb") as sink, pa.ipc.new_stream(sink, _PAIRS) as stream:
+        write_changes(parquet, all_changes(stream), lambda: record)
     if damaged:
         raise ReportsDamaged(folder.pair_folder(damaged[0]) / REPORT, damaged)
     return record

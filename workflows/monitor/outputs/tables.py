@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import shapely
 
 from workflows.dates import PartialDate
 from workflows.monitor.view import Event
 from workflows.report.formats.geopackage import Layer, write_geopackage
-from workflows.report.formats.parquet import BBOX, GEOMETRY, GROUP, ChangeTable
+from workflows.report.formats.parquet import BBOX, GEOMETRY, Row, write_changes
+from workflows.report.formats.writing import batches
 from workflows.report.geojson import CRS, json_text
 from workflows.report.qgis import file_text
 
@@ -46,7 +45,6 @@ OBSERVATIONS = pa.schema(
         GEOMETRY: pa.binary(),
     }
 )
-Row = dict[str, Any]
 
 
 def event_rows(events: Sequence[Event]) -> Iterator[Row]:
@@ -81,18 +79,15 @@ def write_tables(folder: Path, events: Sequence[Event]) -> None:
     """Write ``events.gpkg``, ``events.parquet`` and ``observations.parquet`` into a folder."""
     tables = {"events": (EVENTS, event_rows), "observations": (OBSERVATIONS, observation_rows)}
     for name, (schema, rows) in tables.items():
-        with ChangeTable(folder / f"{name}.parquet", schema.append(pa.field("bbox", BBOX))) as table:
-            table.add(None, None, rows(events))
-            table.finish(None)
-    layers = (
-        Layer("events", EVENTS, _groups(EVENTS, event_rows(events)), "Events", file_text("events.qml")),
-        Layer(
-            "observations",
-            OBSERVATIONS,
-            _groups(OBSERVATIONS, observation_rows(events)),
-            "What each scene says about each event",
-        ),
-    )
+        write_changes(
+            folder / f"{name}.parquet", rows(events), lambda: None, schema.append(pa.field("bbox", BBOX))
+        )
+    about = {"events": "Events", "observations": "What each scene says about each event"}
+    styles = {"events": file_text("events.qml")}
+    layers = [
+        Layer(name, schema, batches(schema, rows(events)), about[name], styles.get(name))
+        for name, (schema, rows) in tables.items()
+    ]
     write_geopackage(folder / "events.gpkg", layers, crs=CRS, record=None)
 
 
@@ -102,14 +97,3 @@ def frame_of(schema: pa.Schema, rows: Iterator[Row]) -> GeoDataFrame:
 
     columns = list(schema.names)
     return GeoDataFrame(list(rows), columns=columns, geometry=GEOMETRY, crs=CRS)
-
-
-def _groups(schema: pa.Schema, rows: Iterator[Row]) -> Iterator[pa.RecordBatch]:
-    make = partial(pa.RecordBatch.from_pylist, schema=schema)
-    waiting: list[Row] = []
-    for row in rows:
-        waiting.append({**row, GEOMETRY: shapely.to_wkb(row[GEOMETRY])})
-        if len(waiting) == GROUP:
-            yield make(waiting)
-            waiting = []
-    yield make(waiting)

@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -18,9 +16,13 @@ from pyogrio.util import vsi_path
 from rscc.files import temporary_folder
 from workflows.report.formats.parquet import GEOMETRY
 
-# A fixed date, because GDAL notes when a layer was changed. What is written is a draft, which is synchronised
-# once when it is complete, and not by SQLite at every step.
-_SETTINGS = {"OGR_CURRENT_DATE": "2000-01-01T00:00:00Z", "OGR_SQLITE_SYNCHRONOUS": "OFF"}
+# A fixed date, because GDAL notes when a layer was changed. What is written is a draft: it is synchronised
+# once when it is complete, not by SQLite at every step, and needs no locks, which some network shares lack.
+_SETTINGS = {
+    "OGR_CURRENT_DATE": "2000-01-01T00:00:00Z",
+    "OGR_SQLITE_SYNCHRONOUS": "OFF",
+    "SQLITE_USE_OGR_VFS": "YES",
+}
 # The settings belong to the process: one thread writes at a time.
 _WRITING = RLock()
 _STYLE_TEXTS = (
@@ -53,33 +55,7 @@ class Layer(NamedTuple):
 
 
 def write_geopackage(path: Path, layers: Sequence[Layer], *, crs: str, record: Any) -> None:
-    """Write layers to ``path``, each with the run record in its metadata, under ``rscc``.
-
-    SQLite needs locks. Where the file system of ``path`` has none, as some network shares, the file is made
-    in a temporary folder of this machine and copied.
-    """
-    if _has_locks(path):
-        _write(path, layers, crs, record)
-        return
-    with temporary_folder() as folder:
-        _write(folder / path.name, layers, crs, record)
-        shutil.copyfile(folder / path.name, path)
-
-
-def _has_locks(path: Path) -> bool:
-    """Return whether SQLite can write beside ``path``."""
-    probe = path.with_name(f".{path.name}.probe")
-    try:
-        with closing(sqlite3.connect(probe)) as base:
-            base.execute("CREATE TABLE probe (value)")
-    except sqlite3.Error:
-        return False
-    finally:
-        probe.unlink(missing_ok=True)
-    return True
-
-
-def _write(path: Path, layers: Sequence[Layer], crs: str, record: Any) -> None:
+    """Write layers to ``path``, each with the run record in its metadata, under ``rscc``."""
     metadata = {"rscc": json.dumps(record)}  # ASCII, because GDAL puts it into XML
     for layer in layers:
         with writing(path) as name_of_file:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,7 @@ PLAIN_SCHEMA = pa.schema(
 )
 # Columns of the report of a single pair.
 REPORT_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in ("pair", "site")])
-
-
+Row = dict[str, Any]
 _PLAIN = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 
 
@@ -54,24 +54,23 @@ def given_fields(changes: Sequence[Change]) -> list[pa.Field]:
     for change in changes:
         for name, value in change.attributes.items():
             found.setdefault(name, set()).update(() if value is None else (type(value),))
-    types = {name: float if kinds == {int, float} else _only(kinds) for name, kinds in found.items()}
+    types = {
+        name: float if kinds == {int, float} else kinds.pop() if len(kinds) == 1 else str
+        for name, kinds in found.items()
+    }
     return [pa.field(name, _PLAIN.get(kind, pa.string())) for name, kind in types.items()]
 
 
-def given_cells(change: Change, fields: Sequence[pa.Field]) -> dict[str, Any]:
+def given_cells(change: Change, fields: Sequence[pa.Field]) -> Row:
     """Return the values of a change in the columns of :func:`given_fields`."""
-    cells = {field.name: change.attributes.get(field.name) for field in fields}
+    cells = [(field, change.attributes.get(field.name)) for field in fields]
     return {
         field.name: str(value) if field.type == pa.string() and value is not None else value
-        for field, value in zip(fields, cells.values(), strict=True)
+        for field, value in cells
     }
 
 
-def _only(kinds: set[type]) -> type:
-    return next(iter(kinds)) if len(kinds) == 1 else str
-
-
-def change_row(feature: Any) -> dict[str, Any]:
+def change_row(feature: Any) -> Row:
     """Return the row of one feature of a report: the attributes of every report and its geometry.
 
     Raises:
@@ -87,64 +86,54 @@ def change_row(feature: Any) -> dict[str, Any]:
     return {**own, GEOMETRY: geometry}
 
 
-class ChangeTable:
-    """A GeoParquet 1.1 file that changes are added to; a context manager.
+def in_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield rows in lists of at most :data:`GROUP`."""
+    rest = iter(rows)
+    while group := list(islice(rest, GROUP)):
+        yield group
+
+
+def write_changes(
+    path: Path, rows: Iterable[Row], record: Callable[[], Any], schema: pa.Schema = SCHEMA
+) -> None:
+    """Write a GeoParquet 1.1 file; the same rows make the same bytes.
 
     Geometries are multipolygons in longitude and latitude (WGS84) as WKB, each with its ``bbox``, by which
-    readers skip groups of rows. The same changes make the same bytes. ``schema`` has the wanted columns of
-    :data:`SCHEMA`.
+    readers skip groups of rows.
+
+    Args:
+        rows: cells by column, the geometry as a shape.
+        record: returns the run record that all rows share, the metadata ``rscc``; called after the last row.
     """
-
-    def __init__(self, path: Path, schema: pa.Schema = SCHEMA) -> None:
-        self._schema = schema
-        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
-        self._rows: list[dict[str, Any]] = []
-        self._bounds = np.array([np.inf, np.inf, -np.inf, -np.inf])
-
-    def __enter__(self) -> ChangeTable:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._writer.close()
-
-    def add(self, pair: str | None, site: str | None, changes: Iterable[Mapping[str, Any]]) -> None:
-        """Add the changes of one pair, as :func:`change_row` returns them."""
-        for change in changes:
-            self._rows.append({"pair": pair, "site": site, **change})
-            if len(self._rows) == GROUP:
-                self._write()
-
-    def finish(self, record: Mapping[str, Any] | None) -> None:
-        """Write the remaining rows, and as metadata ``rscc`` the run record that all changes share."""
-        self._write()
+    whole = np.full(4, np.nan)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in in_groups(rows):
+            geometries = np.array([row[GEOMETRY] for row in group], dtype=object)
+            # Not a number where a geometry is empty.
+            bounds, around = shapely.bounds(geometries).tolist(), shapely.total_bounds(geometries)
+            whole = np.concatenate([np.fmin(whole[:2], around[:2]), np.fmax(whole[2:], around[2:])])
+            cells = [
+                {
+                    **row,
+                    GEOMETRY: wkb,
+                    "bbox": None if np.isnan(corners[0]) else dict(zip(_CORNERS, corners, strict=True)),
+                }
+                for row, wkb, corners in zip(group, shapely.to_wkb(geometries), bounds, strict=True)
+            ]
+            writer.write_table(pa.Table.from_pylist(cells, schema), row_group_size=GROUP)
         column: dict[str, Any] = {
             "encoding": "WKB",
             "geometry_types": ["MultiPolygon"],
             "crs": pyproj.CRS(CRS).to_json_dict(),
             "covering": {"bbox": {corner: ["bbox", corner] for corner in _CORNERS}},
         }
-        if np.isfinite(self._bounds).all():
-            column["bbox"] = self._bounds.tolist()
+        if np.isfinite(whole).all():
+            column["bbox"] = whole.tolist()
         geo = {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
-        metadata = {"geo": geo, "rscc": record}
-        self._writer.add_key_value_metadata(
+        metadata = {"geo": geo, "rscc": record()}
+        writer.add_key_value_metadata(
             {key: json.dumps(value, ensure_ascii=False) for key, value in metadata.items()}
         )
-
-    def _write(self) -> None:
-        if not self._rows:
-            return
-        geometries = np.array([row[GEOMETRY] for row in self._rows], dtype=object)
-        bounds = shapely.bounds(geometries)  # (n, 4); not a number where a geometry is empty
-        known = bounds[np.isfinite(bounds).all(1)]
-        if len(known):
-            self._bounds[:2] = np.minimum(self._bounds[:2], known[:, :2].min(0))
-            self._bounds[2:] = np.maximum(self._bounds[2:], known[:, 2:].max(0))
-        for row, wkb, corners in zip(self._rows, shapely.to_wkb(geometries), bounds.tolist(), strict=True):
-            row[GEOMETRY] = wkb
-            row["bbox"] = None if np.isnan(corners[0]) else dict(zip(_CORNERS, corners, strict=True))
-        self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema), row_group_size=GROUP)
-        self._rows.clear()
 
 
 def read_record(path: Path) -> bytes | None:
@@ -154,7 +143,7 @@ def read_record(path: Path) -> bytes | None:
     return metadata.get(b"rscc")
 
 
-def read_rows(path: Path, most: int) -> Iterator[dict[str, Any]]:
+def read_rows(path: Path, most: int) -> Iterator[Row]:
     """Yield attributes and geometry (WKB) of changes, as far as the file has these columns.
 
     Raises:
@@ -175,19 +164,14 @@ def read_rows(path: Path, most: int) -> Iterator[dict[str, Any]]:
             if not {"id", GEOMETRY} <= set(columns):
                 raise ValueError("it has no changes")
             for batch in file.iter_batches(GROUP, columns=columns):
-                for row in _rows(batch):
+                # One by one, so that no more texts are made than may be read.
+                for number in range(batch.num_rows):
+                    columns_of_row = zip(batch.schema.names, batch.columns, strict=True)
+                    row = {name: column[number].as_py() for name, column in columns_of_row}
                     most -= sum(map(_size, row.values()))
                     if most < 0:
                         raise ValueError("it holds more than a report can have")
                     yield row
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    for number in range(batch.num_rows):
-        yield {
-            name: column[number].as_py()
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
 
 
 def _size(value: Any) -> int:
