@@ -209,6 +209,8 @@ def check_parquet(path: Path, most: int, shapes: Sequence[str], columns: Sequenc
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         for batch in file.iter_batches(1000, columns=columns):
             for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if types.is_list(column.type):
+                    column = column.flatten()
                 values = column.dictionary if types.is_dictionary(column.type) else column
                 if name in shapes and (types.is_binary(values.type) or types.is_large_binary(values.type)):
                     for value in values:

@@ -14,7 +14,7 @@ import pyogrio
 import pytest
 from painted_series import find_squares, write_series
 
-from workflows.monitor.monitor import Told, run_monitor
+from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
 
 pytestmark = [pytest.mark.slow, pytest.mark.kills]
@@ -23,8 +23,8 @@ TABLES = ("events.geojson", "events.parquet", "observations.parquet", "events.qg
 
 
 def update(folder: Path, scene: Path) -> None:
-    told = Told(folder / "feed.xml", str(folder / "notices.jsonl"))
-    run_monitor([str(scene)], folder / "out", MonitorOptions(), None, finder=find_squares, told=told)
+    told = {"feed": folder / "feed.xml", "notify": str(folder / "notices.jsonl")}
+    run_monitor([str(scene)], folder / "out", MonitorOptions(), None, finder=find_squares, **told)
 
 
 def in_child(folder: Path, scene: Path, seconds: float | None) -> bool:

@@ -68,7 +68,7 @@ def monitor(
     confirmed, 0 that none was, 3 that a place could not be updated.
     """
     from workflows.dates import parse_date
-    from workflows.monitor.monitor import Told, run_monitor
+    from workflows.monitor.monitor import run_monitor
 
     if since is not None:
         parse_date(since)
@@ -79,7 +79,7 @@ def monitor(
         return captioner
 
     with terminal.progress() as update:
-        result = run_monitor(scenes or [], output, options, load, update, told=Told(feed, notify))
+        result = run_monitor(scenes or [], output, options, load, update, feed=feed, notify=notify)
     done = result.update
     assert done is not None
     terminal.warn(*done.warnings, *(f"{place}: {why}" for place, why in done.failed.items()))

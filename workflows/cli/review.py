@@ -114,7 +114,7 @@ def _merge(report: Path, paths: Sequence[Path], output: Path | None, overwrite: 
     from workflows.report.review import review_report
 
     review = review_report(report, paths, output, overwrite=overwrite)
-    counts, precision, deleted = verdicts_of(review.report), review.precision, review.deleted
+    counts, precision, deleted = verdicts_of(review.report.changes), review.precision, review.deleted
     listed = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS)
     line = f"{output or report}: {listed}, {counts[None]:,} without a verdict"
     if deleted:
@@ -126,7 +126,7 @@ def _merge(report: Path, paths: Sequence[Path], output: Path | None, overwrite: 
         "without": counts[None],
         "deleted": deleted,
         "conflicts": [asdict(one) for one in review.conflicts],
-        "precision": precision and precision.as_dict(),
+        "precision": precision and asdict(precision),
     }
     return lines, facts
 
@@ -145,14 +145,14 @@ def _conflict_lines(conflicts: Sequence[Conflict]) -> list[str]:
 
 def _precision_lines(found: Precision) -> list[str]:
     """Return what a marked sample says about its archive."""
-    number, low, high = found.true_changes
+    low, high = found.true_changes_interval
     lines = [
-        f"precision    {found.precision.share:.3f} {_interval(found.precision.interval)}",
-        f"true changes about {number:,} of {found.changes:,} ({low:,} to {high:,})",
+        f"precision    {found.precision:.3f} {_interval(found.precision_interval)}",
+        f"true changes about {found.true_changes:,} of {found.changes:,} ({low:,} to {high:,})",
     ]
-    if found.right_words is not None:
-        share = found.right_words
-        lines.append(f"right words  {share.share:.3f} of the true changes {_interval(share.interval)}")
+    if found.right_words is not None and found.right_words_interval is not None:
+        interval = _interval(found.right_words_interval)
+        lines.append(f"right words  {found.right_words:.3f} of the true changes {interval}")
     if found.marked < found.drawn:
         lines.append(f"not final    {found.drawn - found.marked:,} of the sample have no verdict yet")
     return lines

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,7 @@ from workflows.monitor.outputs.feed import check_feed, write_feed
 from workflows.monitor.outputs.notices import check_target, notices_of, send
 from workflows.monitor.outputs.write import write_outputs
 from workflows.monitor.run import Update, mark_told, take_news, told_to, update_monitor
-from workflows.monitor.view import Event, PlaceView, view_monitor
-from workflows.monitor.words import story_of
+from workflows.monitor.view import Event, PlaceView, story_of, view_monitor
 from workflows.report.context import read_layers
 from workflows.report.page.template import check_page_name
 
@@ -121,8 +120,7 @@ class Monitor:
         """Return the story of each site that has a confirmed event, or without any of each site."""
         sites = [site for view in self.places for site in view.sites]
         sure = [[event for event in site if event.state != "candidate"] for site in sites]
-        chosen = [site for site in sure if site] or sites
-        return [story_of([(event.found, event.history) for event in site]) for site in chosen]
+        return [story_of(site) for site in list(filter(None, sure)) or sites]
 
 
 def monitor(
@@ -158,27 +156,19 @@ def monitor(
     """
     chosen = MonitorOptions(**options)
     sources = [str(scenes)] if isinstance(scenes, str | Path) else list(map(str, scenes))
-    load = partial(_load, captioner, chosen.model, device)
-    told = Told(None if feed is None else Path(feed), notify)
-    result = run_monitor(sources, out, chosen, load, progress, told=told)
+
+    def load() -> Captioner:
+        from rscc.captioner import Captioner
+
+        return captioner or Captioner.load(chosen.model, device=device)
+
+    feed_file = None if feed is None else Path(feed)
+    result = run_monitor(sources, out, chosen, load, progress, feed=feed_file, notify=notify)
     update = result.update
     if update is not None:
         for text in (*update.warnings, *update.failed.values()):
             warnings.warn(text, stacklevel=2)
     return result
-
-
-@dataclass(frozen=True)
-class Told:
-    """Who is told of changes of state.
-
-    Attributes:
-        feed: file of an Atom feed.
-        notify: file or address for notices as CloudEvents.
-    """
-
-    feed: Path | None = None
-    notify: str | None = None
 
 
 def run_monitor(
@@ -188,16 +178,23 @@ def run_monitor(
     load_captioner: Callable[[], Captioner],
     progress: Progress | None = None,
     finder: Finder | None = None,
-    told: Told = Told(),
+    *,
+    feed: Path | None = None,
+    notify: str | None = None,
 ) -> Monitor:
     """Do the work of :func:`monitor` under the lock of the folder.
 
     Raises:
-        WorkflowError, TilingError: as :func:`monitor`.
+        WorkflowError, TilingError: as :func:`monitor`. What could not be told is told by the next run.
     """
-    folder = MonitorFolder(out)
+    folder, access = MonitorFolder(out), Access(options.offline)
     # What can be refused is refused before anything is written.
-    _check_told(folder, told, options)
+    if feed is not None:
+        check_feed(feed, folder.monitor_id() if folder.is_monitor() else None)
+    if notify is not None:
+        check_target(notify, access)
+        if feed is not None and os.path.realpath(feed) == os.path.realpath(notify):
+            raise OptionInvalid(f"feed and notify are both {feed}; give two files")
     layers = read_layers(options.context)
     if not sources:
         folder.monitor_id()
@@ -208,42 +205,13 @@ def run_monitor(
         update.news = take_news(folder, TOLD)
         result = Monitor(Path(out), update)
         write_outputs(folder, result.places, options)
-        _tell(folder, result, told, options)
+        if feed is not None:
+            write_feed(feed, result.all_events, folder.monitor_id(), folder.path.resolve().name)
+        if notify is not None:
+            # The address may hold a secret.
+            target = f"notify {short_hash(notify)}"
+            news, first = take_news(folder, target), told_to(folder, target)
+            send(list(notices_of(news, first, result.places, folder.monitor_id())), notify, access)
+            mark_told(folder, target)
         mark_told(folder, TOLD)
     return result
-
-
-def _check_told(folder: MonitorFolder, told: Told, options: MonitorOptions) -> None:
-    known = folder.monitor_id() if folder.is_monitor() else None
-    if told.feed is not None:
-        check_feed(told.feed, known)
-    if told.notify is not None:
-        check_target(told.notify, Access(options.offline))
-        if told.feed is not None and os.path.realpath(told.feed) == os.path.realpath(told.notify):
-            raise OptionInvalid(f"feed and notify are both {told.feed}; give two files")
-
-
-def _tell(folder: MonitorFolder, result: Monitor, told: Told, options: MonitorOptions) -> None:
-    """Write the feed and send the notices.
-
-    Raises:
-        NoticeFailed, OutputNotWritable: it cannot be told; the next run tells it again.
-    """
-    own = folder.monitor_id()
-    if told.feed is not None:
-        write_feed(told.feed, result.all_events, own, folder.path.resolve().name)
-    if told.notify is not None:
-        # The address may hold a secret.
-        target = f"notify {short_hash(told.notify)}"
-        news = take_news(folder, target)
-        notices = list(notices_of(news, told_to(folder, target), result.places, own))
-        send(notices, told.notify, Access(options.offline))
-        mark_told(folder, target)
-
-
-def _load(captioner: Captioner | None, model: str, device: str) -> Captioner:
-    if captioner is not None:
-        return captioner
-    from rscc.captioner import Captioner
-
-    return Captioner.load(model, device=device)

@@ -1,6 +1,6 @@
 """The events of a monitor as users see them: with their dates, states and sentences."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from workflows.monitor.folder import MonitorFolder
 from workflows.monitor.history import History, history_of
 from workflows.monitor.places import Place, read_places
 from workflows.monitor.stored import StoredEvent, read_context, read_events
-from workflows.monitor.words import sentence_of
+from workflows.monitor.words import sentence_of, story_words
 from workflows.report.context import Overlap, inside_of
 
 
@@ -93,20 +93,28 @@ class PlaceView:
     events: tuple[Event, ...]
 
     @property
-    def sites(self) -> Iterator[list[Event]]:
+    def sites(self) -> list[list[Event]]:
         """The events of each site that were not dropped, in order of time."""
         members: dict[int, list[Event]] = {}
-        for event in self.events:
+        for event in sorted(self.events, key=_time_of):
             if event.state != "dropped":
                 members.setdefault(event.site, []).append(event)
-        for events in members.values():
-            yield sorted(events, key=lambda event: (time_of(event), event.stored.number))
+        return [members[number] for number in sorted(members)]
+
+    @property
+    def sure_sites(self) -> list[list[Event]]:
+        """The sites of which an event is confirmed or ended."""
+        return [site for site in self.sites if any(event.state != "candidate" for event in site)]
 
 
-def time_of(event: Event) -> float:
-    """Return when an event was first seen, in days."""
+def _time_of(event: Event) -> float:
     first = event.history.first_seen
     return 0.0 if first is None else PartialDate(first).ordinal
+
+
+def story_of(site: Sequence[Event]) -> str:
+    """Return the story of a site: what happened, in order of time."""
+    return story_words([(event.found, event.history) for event in site])
 
 
 def view_monitor(folder: MonitorFolder) -> list[PlaceView]:

@@ -8,6 +8,7 @@ from rscc.text.wording import listed, number_words
 from workflows.dates import PartialDate
 from workflows.monitor.events import FoundEvent
 from workflows.monitor.history import History
+from workflows.report.looked_at import area_in_words
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def sentence_of(found: FoundEvent, history: History, *, withdrawn: bool = False,
     return f"{sentence_case(text)}{_status(history, withdrawn)}."
 
 
-def story_of(events: Sequence[tuple[FoundEvent, History]]) -> str:
+def story_words(events: Sequence[tuple[FoundEvent, History]]) -> str:
     """Return the story of a site: what happened, in order of time."""
     parts = []
     for found, history in events:
@@ -87,7 +88,7 @@ def clause_of(found: FoundEvent) -> str:
         return clause.one
     if found.count and clause.several:
         return _with_others(clause.several.format(number_words(found.count)), found)
-    area = f" on {_area_words(found.area_m2)}" if found.kind in _AREAS or clause is _CHANGED else ""
+    area = f" on {area_in_words(found.area_m2)}" if found.kind in _AREAS or clause is _CHANGED else ""
     return clause.none + area
 
 
@@ -145,11 +146,3 @@ def _status(history: History, withdrawn: bool) -> str:
         return ""
     times = _TIMES[later] if later < len(_TIMES) else f"{later} times"
     return f"; confirmed {times} since"
-
-
-def _area_words(square_metres: float) -> str:
-    if square_metres >= 1e6:
-        return f"{square_metres / 1e6:.1f} km2"
-    if square_metres >= 1e4:
-        return f"{square_metres / 1e4:.1f} ha"
-    return f"{square_metres:,.0f} m2"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from shapely.geometry import MultiPolygon, box
 
 from workflows.monitor.events import KINDS, FoundEvent, Sighting
-from workflows.monitor.history import history_of
-from workflows.monitor.words import date_words, sentence_of, story_of
+from workflows.monitor.history import history_words
+from workflows.monitor.words import date_words, sentence_of, story_words
 
 LETTERS = {"s": "seen", "a": "absent", "h": "hidden"}
 AREA = MultiPolygon([box(0, 0, 1, 1)])
@@ -23,7 +23,7 @@ def sightings_of(letters):
 
 def history(letters, confirm=2):
     dates = {f"{number}.tif": f"2018-{number + 1:02}" for number in range(len(letters))}
-    return history_of(sightings_of(letters), dates, confirm)
+    return history_words(sightings_of(letters), dates, confirm)
 
 
 def event(letters="aass", kind="building", direction="appeared", count=None, area=100.0):
@@ -56,7 +56,7 @@ def test_states_follow_the_usable_scenes(letters, state, last_absent, first_seen
 
 def test_scenes_of_one_date_count_once():
     dates = {"0.tif": "2018-01", "1.tif": "2018-02", "2.tif": "2018-02"}
-    found = history_of(sightings_of("ass"), dates, 2)
+    found = history_words(sightings_of("ass"), dates, 2)
     assert (found.state, found.usable, found.seen) == ("candidate", 2, 1)
 
 
@@ -94,13 +94,13 @@ def test_a_finders_own_sentence_is_used_and_others_are_named():
         "Between February and March 2018 four houses and a road were built where there were trees; "
         "confirmed once since."
     )
-    assert story_of([(found, history("as"))]) == "Four houses and a road were built by February 2018."
+    assert story_words([(found, history("as"))]) == "Four houses and a road were built by February 2018."
 
 
 def test_a_story_is_in_order_of_time():
     events = [(event(kind="trees", direction="disappeared", area=2e4), history("as"))]
     events.append((event(count=60), history("aass")))
-    assert story_of(events) == (
+    assert story_words(events) == (
         "Trees were cleared on 2.0 ha by February 2018, then about 60 houses were built by March 2018."
     )
 

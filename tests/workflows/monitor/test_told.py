@@ -12,21 +12,21 @@ from servers import SilentHandler, answering
 
 from tiling import AddressForbidden
 from workflows.errors import NoticeFailed, OptionInvalid, OutputExists
-from workflows.monitor.monitor import Told, run_monitor
+from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
 
 ATOM, GEORSS = "{http://www.w3.org/2005/Atom}", "{http://www.georss.org/georss}"
 
 
 def update(folder, *scenes, feed=None, notify=None, **options):
-    told = Told(feed, notify)
     return run_monitor(
         list(map(str, scenes)),
         folder / "out",
         MonitorOptions(**options),
         None,
         finder=find_squares,
-        told=told,
+        feed=feed,
+        notify=notify,
     )
 
 

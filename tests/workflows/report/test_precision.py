@@ -25,12 +25,13 @@ def sample(total, confirmed, wrong_words, wrong_place, unmarked=0):
 def test_wrong_words_are_true_changes_and_intervals_are_wilsons():
     found = precision_of(sample(1000, 60, 20, 20, unmarked=3), SOURCE)
     assert (found.changes, found.drawn, found.marked) == (1000, 103, 100)
-    assert found.precision.share == 0.8
-    assert found.precision.interval == pytest.approx(wilson_interval(80, 100))
+    assert found.precision == 0.8
+    assert found.precision_interval == pytest.approx(wilson_interval(80, 100), abs=1e-4)
     low, high = wilson_interval(80, 100)
-    assert found.true_changes == (800, round(1000 * low), round(1000 * high))
-    assert found.right_words.share == 0.75
-    assert found.right_words.interval == pytest.approx(wilson_interval(60, 80))
+    assert found.true_changes == 800
+    assert found.true_changes_interval == (round(1000 * low), round(1000 * high))
+    assert found.right_words == 0.75
+    assert found.right_words_interval == pytest.approx(wilson_interval(60, 80), abs=1e-4)
 
 
 def test_what_a_person_drew_into_a_sample_was_not_drawn_from_the_archive():
@@ -42,11 +43,12 @@ def test_what_a_person_drew_into_a_sample_was_not_drawn_from_the_archive():
 
 def test_what_was_seen_is_certain():
     whole = precision_of(sample(10, 6, 1, 3), SOURCE)
-    assert whole.precision.interval == (0.7, 0.7) and whole.true_changes == (7, 7, 7)
-    assert whole.right_words.interval == pytest.approx((6 / 7, 6 / 7))
+    assert whole.precision_interval == (0.7, 0.7) and whole.true_changes_interval == (7, 7)
+    assert whole.right_words_interval == pytest.approx((6 / 7, 6 / 7), abs=1e-4)
     most = precision_of(sample(11, 10, 0, 0), SOURCE)
-    assert most.precision.interval == pytest.approx((10 / 11, 1)) and most.true_changes == (11, 10, 11)
-    assert most.right_words.interval == pytest.approx((10 / 11, 1))
+    assert most.precision_interval == pytest.approx((10 / 11, 1), abs=1e-4)
+    assert (most.true_changes, most.true_changes_interval) == (11, (10, 11))
+    assert most.right_words_interval == pytest.approx((10 / 11, 1), abs=1e-4)
 
 
 @pytest.mark.parametrize("total", [None, 2, 3.0, True, "9", 10**400])

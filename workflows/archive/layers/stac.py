@@ -6,6 +6,7 @@ Links are relative, so an archive can be moved or put on a server.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import shapely
@@ -118,20 +119,29 @@ def catalog_lines(
         layers: (media type, title) of the files that describe all pairs, by name.
     """
     head = {
-        "type": "Catalog",
-        "stac_version": STAC_VERSION,
-        "stac_extensions": [],
         "id": "rscc-archive",
         "title": "Changes found by rscc",
         "description": "Changes between pairs of scenes, as polygons and sentences: one item per pair.",
         **about,
     }
-    yield json_text(head)[:-1] + ', "links": [\n'
-    yield json_text({"rel": "root", "href": "./catalog.json", "type": _JSON})
-    for name, (kind, title) in layers.items():
-        yield ",\n" + json_text({"rel": "enclosure", "href": f"./{name}", "type": kind, "title": title})
-    for pair in pairs:
-        yield ",\n" + json_text({"rel": "item", "href": f"./pairs/{pair}/{ITEM}", "type": _GEOJSON})
+    files = (
+        {"rel": "enclosure", "href": f"./{name}", "type": kind, "title": title}
+        for name, (kind, title) in layers.items()
+    )
+    return linked_lines(head, chain(files, (item_link(f"./pairs/{pair}/{ITEM}") for pair in pairs)))
+
+
+def item_link(href: str) -> dict[str, str]:
+    """Return the link of a catalog to an item."""
+    return {"rel": "item", "href": href, "type": _GEOJSON}
+
+
+def linked_lines(head: Mapping[str, Any], links: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    """Yield the text of a catalog with some members and links, one link a line."""
+    yield json_text({"type": "Catalog", "stac_version": STAC_VERSION, "stac_extensions": [], **head})[:-1]
+    yield ', "links": [\n' + json_text({"rel": "root", "href": "./catalog.json", "type": _JSON})
+    for link in links:
+        yield ",\n" + json_text(link)
     yield "\n]}\n"
 
 

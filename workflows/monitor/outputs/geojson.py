@@ -1,10 +1,11 @@
 """Write events as GeoJSON: a layer for each place, and one of all places."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from workflows.monitor.view import Event
-from workflows.report.geojson import collection_bbox, geometry_member, joined, json_text, parts_of, rounded
+from workflows.report.geojson import collection_bbox, geometry_member, rounded
+from workflows.report.report import collection_lines
 
 
 def feature_of(event: Event) -> dict[str, Any]:
@@ -12,7 +13,7 @@ def feature_of(event: Event) -> dict[str, Any]:
     return {
         "type": "Feature",
         "id": event.id,
-        "geometry": geometry_member(joined(parts_of(rounded(event.found.geometry)))),
+        "geometry": geometry_member(rounded(event.found.geometry)),
         "properties": event.properties(),
     }
 
@@ -21,11 +22,4 @@ def layer_lines(events: Sequence[Event], about: Mapping[str, Any] | None = None)
     """Yield the text of a layer, one event a line; ``about`` are further members of the collection."""
     bbox = collection_bbox(event.found.geometry for event in events)
     head = {"type": "FeatureCollection", **(about or {}), **({"bbox": bbox} if bbox else {})}
-    yield json_text(head)[:-1] + ', "features": [\n'
-    yield from _separated(json_text(feature_of(event)) for event in events)
-    yield "\n]}\n"
-
-
-def _separated(lines: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        yield f",\n{line}" if number else line
+    return collection_lines(head, map(feature_of, events))

@@ -6,8 +6,8 @@ from html import escape
 from urllib.parse import quote
 
 from workflows.dates import PartialDate
-from workflows.monitor.view import PlaceView
-from workflows.monitor.words import date_words, story_of
+from workflows.monitor.view import PlaceView, story_of
+from workflows.monitor.words import date_words
 from workflows.printable import counted, printable
 from workflows.report.page.template import Template
 
@@ -36,10 +36,9 @@ def _item(view: PlaceView) -> str:
     states = Counter(event.state for event in view.events)
     events = ", ".join(f"{states[state]} {state}" for state in _STATES if states[state]) or "no events"
     span = f"{date_words(dates[0])} to {date_words(dates[-1])}" if dates else "no scenes"
-    sure = [site for site in view.sites if any(event.state != "candidate" for event in site)]
     # The latest sites first: they are what somebody who comes back looks for.
-    sure.sort(key=lambda site: max(event.history.first_seen or "" for event in site), reverse=True)
-    stories = [story_of([(event.found, event.history) for event in site]) for site in sure[:MOST_STORIES]]
+    sure = sorted(view.sure_sites, key=lambda site: site[-1].history.first_seen or "", reverse=True)
+    stories = [story_of(site) for site in sure[:MOST_STORIES]]
     if len(sure) > MOST_STORIES:
         stories.append(f"{len(sure) - MOST_STORIES:,} more on its page")
     listed = "".join(f"<li>{escape(printable(story))}</li>" for story in stories)

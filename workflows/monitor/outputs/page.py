@@ -7,9 +7,9 @@ from rscc.text.map_sentences import sentence_case
 from tiling import Frame
 from workflows.files import write_together
 from workflows.monitor.outputs.pictures import frame_of, read_pictures
-from workflows.monitor.view import Event, PlaceView
-from workflows.monitor.words import clause_of, date_words, story_of
-from workflows.report.page.content import ring_steps
+from workflows.monitor.view import Event, PlaceView, story_of
+from workflows.monitor.words import clause_of, date_words
+from workflows.report.page.content import rings_of
 from workflows.report.page.imagery import data_address
 from workflows.report.page.template import Template, data_text, legible
 from workflows.report.scenes import STEPS, in_pixels
@@ -39,11 +39,6 @@ def _content(view: PlaceView, frame: Frame) -> dict[str, Any]:
     events = [event for event in view.events if event.state != "dropped" and event.history.first_seen]
     places = {scene.name: number for number, scene in enumerate(view.place.scenes)}
     outlines = in_pixels([event.found.geometry for event in events], frame) if events else []
-    stories = [
-        story_of([(event.found, event.history) for event in site])
-        for site in view.sites
-        if any(event.state != "candidate" for event in site)
-    ]
     return {
         "name": view.place.name,
         "width": frame.grid.width,
@@ -54,7 +49,7 @@ def _content(view: PlaceView, frame: Frame) -> dict[str, Any]:
             {"name": scene.name, "date": scene.date, "words": date_words(scene.date)}
             for scene in view.place.scenes
         ],
-        "stories": stories,
+        "stories": [story_of(site) for site in view.sure_sites],
         "dropped": sum(event.state == "dropped" for event in view.events),
         "events": [
             _event(event, outline, frame, places) for event, outline in zip(events, outlines, strict=True)
@@ -63,19 +58,14 @@ def _content(view: PlaceView, frame: Frame) -> dict[str, Any]:
 
 
 def _event(event: Event, outline: Any, frame: Frame, places: dict[str, int]) -> dict[str, Any]:
-    rings = [
-        ring_steps(ring.coords, frame.focus)
-        for polygon in outline.geoms
-        for ring in (polygon.exterior, *polygon.interiors)
-    ]
-    begun = next(places[one.scene] for one in _last_run(event))
+    seen = [one.scene for one in event.sightings if one.state == "seen"]
+    begun = next(places[name] for name in seen if event.dates[name] == event.history.first_seen)
     ended = next(
         (places[turn.scene] for turn in reversed(event.history.turns) if turn.state == "ended"), None
     )
     if event.history.ended_on is not None and ended is not None:
         # It was gone at the first scene without it, and not only when that was certain.
-        last = max(places[one.scene] for one in event.sightings if one.state == "seen")
-        ended = last + 1
+        ended = 1 + max(map(places.__getitem__, seen))
     center = event.found.geometry.representative_point()
     return {
         **{name: value for name, value in event.properties().items() if name not in _LEFT_OUT},
@@ -88,11 +78,5 @@ def _event(event: Event, outline: Any, frame: Frame, places: dict[str, int]) -> 
         "counts": [one.count for one in event.sightings],
         "lon": round(center.x, 6),
         "lat": round(center.y, 6),
-        "rings": rings,
+        "rings": rings_of(outline, frame.focus),
     }
-
-
-def _last_run(event: Event) -> list[Any]:
-    """Return the sightings from the one at which the event was first seen."""
-    first = event.history.first_seen
-    return [one for one in event.sightings if one.state == "seen" and event.dates[one.scene] == first]

@@ -7,10 +7,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
+import shapely
 from affine import Affine
 from PIL import Image
 from rasterio.crs import CRS as RasterCRS
-from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.files import atomic_write, read_file
 from tiling import (
@@ -28,7 +28,7 @@ from workflows.archive.folder import writing
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.places import KnownScene, Place
 from workflows.report.geojson import CRS, parts_of
-from workflows.report.page.imagery import QUALITY
+from workflows.report.page.imagery import encoded
 from workflows.scenes import read_header
 
 SIDE = 1024
@@ -43,21 +43,15 @@ _MOST_BYTES = 2**24
 def frame_of(place: Place) -> Frame:
     """Return the grid of the pictures of a place: north-up in its UTM zone, over its ground."""
     # The largest part: a ground cut at 180 degrees has its centre on the other side of the Earth.
-    ground = max(parts_of(place.ground), key=lambda part: part.area)
-    crs = RasterCRS.from_user_input(utm_crs(ground.centroid.x, ground.centroid.y))
-    west, south, east, north = _bounds(place.ground, crs)
+    centre = max(parts_of(place.ground), key=lambda part: part.area).centroid
+    crs = RasterCRS.from_user_input(utm_crs(centre.x, centre.y))
+    ground = shapely.transform(place.ground, transformer(CRS, crs).transform, interleaved=False)
+    west, south, east, north = ground.bounds
     finest = min(scene.gsd for scene in place.scenes)
     cell = max(finest, (east - west) / SIDE, (north - south) / SIDE)
     width, height = (max(1, math.ceil(round(side / cell, 6))) for side in (east - west, north - south))
     grid = Grid(crs, Affine(cell, 0, west, 0, -cell, north), width, height, cell)
     return Frame(grid, Window(0, 0, width, height))
-
-
-def _bounds(ground: Polygon | MultiPolygon, crs: RasterCRS) -> tuple[float, float, float, float]:
-    move = transformer(CRS, crs)
-    corners = [xy for part in parts_of(ground) for xy in part.exterior.coords]
-    xs, ys = move.transform([x for x, *_ in corners], [y for _, y, *_ in corners])
-    return min(xs), min(ys), max(xs), max(ys)
 
 
 def make_pictures(folder: Path, place: Place, options: MonitorOptions) -> None:
@@ -74,7 +68,7 @@ def make_pictures(folder: Path, place: Place, options: MonitorOptions) -> None:
         if path.is_file():
             continue
         with suppress(TilingError), writing(path):
-            content = _encoded(_picture(scene, place, frame, options))
+            content = encoded(_picture(scene, place, frame, options))
             with atomic_write(path) as (draft,):
                 draft.write_bytes(content)
 
@@ -100,7 +94,7 @@ def _reduced(content: bytes, most: int) -> bytes:
             size = [max(1, round(side * scale)) for side in image.size]
             if max(size) < _LEAST_SIDE:
                 break
-            content = _encoded(image.resize((size[0], size[1]), Image.Resampling.BOX))
+            content = encoded(image.resize((size[0], size[1]), Image.Resampling.BOX))
     return content
 
 
@@ -125,9 +119,3 @@ def _stretched(pixels: np.ndarray, valid: np.ndarray) -> np.ndarray:
         return np.zeros(pixels.shape, np.uint8)
     low, high = np.percentile(pixels[:, valid].astype(float), (LOW, HIGH))
     return np.clip((pixels - low) / max(high - low, 1e-9) * 255, 0, 255)
-
-
-def _encoded(image: Image.Image) -> bytes:
-    content = io.BytesIO()
-    image.save(content, "WEBP", quality=QUALITY)
-    return content.getvalue()

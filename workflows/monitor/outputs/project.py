@@ -15,7 +15,7 @@ from workflows.monitor.places import KnownScene
 from workflows.monitor.view import PlaceView
 from workflows.report.geojson import CRS
 from workflows.report.qgis import file_text
-from workflows.report.qgis.project import crs_element, expanded, filled, relative_name, xml_text, zipped
+from workflows.report.qgis.project import Layer, expanded, filled, project_text, relative_name, zipped
 
 MOST_SCENES = 200
 """Scenes of a project, the latest of each place; QGIS opens each when it opens the project."""
@@ -24,53 +24,44 @@ _MARGIN = 0.05
 
 def write_project(target: Path, places: Sequence[PlaceView]) -> None:
     """Write ``events.qgz`` beside ``events.gpkg``; the same content makes the same bytes."""
-    rasters = list(_rasters(target, places))
     dates = [PartialDate(scene.date) for view in places for scene in view.place.scenes]
     grounds = [view.place.ground for view in places]
     west, south, east, north = (
         shapely.total_bounds(grounds).tolist() if grounds else (-180.0, -90.0, 180.0, 90.0)
     )
-    corners = map(repr, expanded((west, south, east, north), _MARGIN))
-    tree = [
-        f'    <layer-tree-layer id="{raster["id"]}" name="{raster["name"]}" providerKey="gdal" '
-        'checked="Qt::Checked" expanded="0" />'
-        for raster in rasters
-    ]
-    text = filled(
-        "events.qgs",
-        crs=crs_element(CRS),
-        tree="\n".join(tree),
-        style="\n".join(file_text("events.qml").splitlines()[2:-1]),  # without its root
-        rasters="\n".join(filled("dated.xml", **raster) for raster in rasters),
+    style = "\n".join(file_text("events.qml").splitlines()[2:-1])  # without its root
+    events = Layer("events", "./events.gpkg|layername=events", CRS, style)
+    time = filled(
+        "time.xml",
         first=min((one.first for one in dates), default=date(1970, 1, 1)).isoformat(),
         last=(max((one.last for one in dates), default=date(1970, 1, 1)) + timedelta(1)).isoformat(),
-        **dict(zip(("west", "south", "east", "north"), corners, strict=True)),
     )
+    view = expanded((west, south, east, north), _MARGIN)
+    text = project_text(CRS, view, [events, *_rasters(target, places)], time)
     write_together({target: [zipped(text)]})
 
 
-def _rasters(target: Path, places: Sequence[PlaceView]) -> Iterator[dict[str, str]]:
-    """Yield the values of the template of each scene that is a local file.
+def _rasters(target: Path, places: Sequence[PlaceView]) -> Iterator[Layer]:
+    """Yield the layer of each scene that is a local file.
 
     A scene on a server is left out: QGIS would ask for it whenever it opens the project.
     """
-    number = 0
     for view in places:
         scenes = [scene for scene in view.place.scenes if _is_plain(scene)]
         for scene, end in list(_until_next(scenes))[-MOST_SCENES:]:
-            number += 1
             try:
                 info = describe(scene.source)
             except TilingError:
                 continue  # it is gone or damaged
-            yield {
-                "crs": crs_element(str(info.crs.to_wkt())),
-                "id": f"rscc_scene_{number}",
-                "name": xml_text(f"{view.place.name} {scene.date}"),
-                "source": xml_text(relative_name(target, Path(scene.source))),
-                "first": PartialDate(scene.date).first.isoformat(),
-                "last": end.isoformat(),
-            }
+            first = PartialDate(scene.date).first.isoformat()
+            yield Layer(
+                f"{view.place.name} {scene.date}",
+                relative_name(target, Path(scene.source)),
+                str(info.crs.to_wkt()),
+                filled("temporal.xml", first=first, last=end.isoformat()),
+                "raster.xml",
+                is_open=False,
+            )
 
 
 def _is_plain(scene: KnownScene) -> bool:

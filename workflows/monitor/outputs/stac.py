@@ -5,7 +5,7 @@ Links are relative, so the folder can be moved or put on a server.
 
 from collections.abc import Iterator, Sequence
 
-from workflows.archive.layers.stac import STAC_VERSION
+from workflows.archive.layers.stac import STAC_VERSION, item_link, linked_lines
 from workflows.dates import PartialDate
 from workflows.monitor.outputs.geojson import feature_of
 from workflows.monitor.view import Event, PlaceView
@@ -57,30 +57,23 @@ def item_lines(event: Event) -> list[str]:
 def catalog_lines(places: Sequence[PlaceView]) -> Iterator[str]:
     """Yield the text of the catalog, one item a line."""
     head = {
-        "type": "Catalog",
-        "stac_version": STAC_VERSION,
-        "stac_extensions": [],
         "id": "rscc-monitor",
         "title": "Events found by rscc",
         "description": "What happened at places over time, as polygons and sentences: one item per event.",
     }
-    yield json_text(head)[:-1] + ', "links": [\n'
-    yield json_text({"rel": "root", "href": "./catalog.json", "type": _JSON})
-    for view in places:
-        for event in view.events:
-            href = f"./places/{view.place.name}/items/{event.stored.number}.json"
-            yield ",\n" + json_text({"rel": "item", "href": href, "type": _GEOJSON})
-    yield "\n]}\n"
+    return linked_lines(
+        head,
+        (
+            item_link(f"./places/{view.place.name}/items/{event.stored.number}.json")
+            for view in places
+            for event in view.events
+        ),
+    )
 
 
 def _interval(event: Event) -> tuple[str, str]:
     """Return the first and the last day of an event; those of the series where no scene shows it."""
-    known = [
-        event.history.last_absent,
-        event.history.first_seen,
-        event.history.ended_on or event.history.last_seen,
-    ]
-    dates = [PartialDate(date) for date in known if date] or [
-        PartialDate(date) for date in event.dates.values()
-    ]
+    history = event.history
+    known = [history.last_absent, history.first_seen, history.ended_on or history.last_seen]
+    dates = [PartialDate(one) for one in filter(None, known)] or list(map(PartialDate, event.dates.values()))
     return min(date.first for date in dates).isoformat(), max(date.last for date in dates).isoformat()

@@ -36,6 +36,8 @@ READ_ERRORS = (
     ValueError,
     TypeError,
     MemoryError,
+    LookupError,
+    NotImplementedError,
     sqlite3.Error,
     ElementTree.ParseError,
     UnsafeReference,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from rscc.files import parsed_json
+from workflows.bounded import check_parquet
 from workflows.report.change import KINDS, LISTS, PROPERTIES, Change, attributes_of, given_columns, is_valid
 from workflows.report.geojson import CRS, parts_of
 
@@ -138,56 +138,25 @@ def write_changes(
 
 def read_record(path: Path) -> bytes | None:
     """Return the text of the run record in a file; None without one."""
-    with _plain_errors():
-        metadata: dict[bytes, bytes] = pq.read_metadata(path).metadata or {}
+    metadata: dict[bytes, bytes] = pq.read_metadata(path).metadata or {}
     return metadata.get(b"rscc")
 
 
-def read_rows(path: Path, most: int) -> Iterator[Row]:
-    """Yield attributes and geometry (WKB) of changes, as far as the file has these columns.
+def read_rows(path: Path, most: int) -> list[Row]:
+    """Return attributes and geometry (WKB) of changes, as far as the file has these columns.
 
     Raises:
-        OSError, ValueError: it is no Parquet, or has more bytes than ``most`` unpacked.
+        ValueError: it has no changes, or more bytes than ``most`` unpacked.
     """
-    with _plain_errors():
-        metadata = pq.read_metadata(path)
-        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-        if sum(group.total_byte_size for group in groups) > most:
-            raise ValueError(f"unpacked it has more than {most / 2**20:,.0f} MiB")
-        leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
-        # A dictionary stays one, since a few bytes of it can stand for a long text in every row.
-        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
-            record = (metadata.metadata or {}).get(b"rscc")
-            wanted = (*PROPERTIES, *given_columns(record and parsed_json(record)), GEOMETRY)
-            columns = [name for name in dict.fromkeys(wanted) if name in file.schema_arrow.names]
-            if not {"id", GEOMETRY} <= set(columns):
-                raise ValueError("it has no changes")
-            for batch in file.iter_batches(GROUP, columns=columns):
-                # One by one, so that no more texts are made than may be read.
-                for number in range(batch.num_rows):
-                    columns_of_row = zip(batch.schema.names, batch.columns, strict=True)
-                    row = {name: column[number].as_py() for name, column in columns_of_row}
-                    most -= sum(map(_size, row.values()))
-                    if most < 0:
-                        raise ValueError("it holds more than a report can have")
-                    yield row
-
-
-def _size(value: Any) -> int:
-    """Return about the bytes of a value."""
-    if isinstance(value, list):
-        return 8 + sum(map(_size, value))
-    return len(value) if isinstance(value, str | bytes) else 8
-
-
-@contextmanager
-def _plain_errors() -> Iterator[None]:
-    """Raise pyarrow's errors on a damaged file as ValueError."""
-    try:
-        yield
-    except pa.ArrowException as error:
-        raise ValueError(str(error)) from error
+    record = read_record(path)
+    wanted = (*PROPERTIES, *given_columns(record and parsed_json(record)), GEOMETRY)
+    with pq.ParquetFile(path) as file:
+        columns = [name for name in dict.fromkeys(wanted) if name in file.schema_arrow.names]
+        if not {"id", GEOMETRY} <= set(columns):
+            raise ValueError("it has no changes")
+        check_parquet(path, most, [GEOMETRY], columns)
+        rows: list[Row] = file.read(columns).to_pylist()
+    return rows
 
 
 def read_groups(path: Path) -> Iterator[pa.RecordBatch]:

@@ -57,7 +57,7 @@ def page_content(
         "height": window.height,
         "gsd": gsd,
         "steps": STEPS,
-        "not_judged": _rings(not_judged, window),
+        "not_judged": rings_of(not_judged, window),
         "changes": [
             _change(change, outline, window) for change, outline in zip(changes, outlines, strict=True)
         ],
@@ -93,7 +93,7 @@ def _change(change: Change, outline: MultiPolygon, window: Window) -> dict[str, 
         "at": _inside(outline, window),
         "lon": round(place.x, 6),
         "lat": round(place.y, 6),
-        "rings": _rings(outline, window),
+        "rings": rings_of(outline, window),
     }
 
 
@@ -103,16 +103,15 @@ def _inside(outline: MultiPolygon, window: Window) -> list[float]:
     return [round(point.x - window.col_off, 1), round(point.y - window.row_off, 1)]
 
 
-def _rings(outline: MultiPolygon, window: Window) -> list[list[int]]:
-    return [
-        ring_steps(ring.coords, window)
-        for polygon in outline.geoms
-        for ring in (polygon.exterior, *polygon.interiors)
-    ]
+def rings_of(outline: MultiPolygon, window: Window) -> list[list[int]]:
+    """Return for each ring x and y of the first corner, then of the steps from corner to corner.
 
-
-def ring_steps(coordinates: Any, window: Window) -> list[int]:
-    """Return x and y of the first corner, then of the steps from corner to corner, in parts of a pixel."""
-    corners = np.asarray(coordinates)[:-1] - (window.col_off, window.row_off)  # (n, 2)
-    whole = np.rint(corners * STEPS).astype(int)
-    return [int(value) for value in np.diff(whole, axis=0, prepend=0).ravel()]
+    They are in parts of a pixel, and count from the corner of the window.
+    """
+    rings = []
+    for polygon in outline.geoms:
+        for ring in (polygon.exterior, *polygon.interiors):
+            corners = np.asarray(ring.coords)[:-1] - (window.col_off, window.row_off)  # (n, 2)
+            whole = np.rint(corners * STEPS).astype(int)
+            rings.append([int(value) for value in np.diff(whole, axis=0, prepend=0).ravel()])
+    return rings

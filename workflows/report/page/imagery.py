@@ -212,11 +212,12 @@ def _places(window: Window, outline: MultiPolygon) -> Iterator[tuple[int, int]]:
 
 def picture_of(window: Window, dates: Dates, reduced: float) -> Picture:
     """Encode both dates of a window."""
-    before, after = map(_encoded, dates)
+    before, after = map(encoded, dates)
     return Picture(window, dates[0].size, before, after, reduced)
 
 
-def _encoded(image: Image.Image) -> bytes:
+def encoded(image: Image.Image) -> bytes:
+    """Return a picture as WebP."""
     content = io.BytesIO()
     opaque = image.getchannel("A").getextrema()[0] == 255
     (image.convert("RGB") if opaque else image).save(content, "WEBP", quality=QUALITY)

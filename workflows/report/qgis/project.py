@@ -11,10 +11,10 @@ from string import Template
 from typing import Any
 from xml.sax.saxutils import escape
 
+import numpy as np
 import pyproj
-from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import SceneInfo, describe, is_address, locate, on_map, transformer
+from tiling import SceneInfo, describe, is_address, locate, transformer
 from workflows.errors import FormatUnsupported, OptionInvalid
 from workflows.files import check_free, write_together
 from workflows.options import ServerOptions
@@ -25,6 +25,7 @@ from workflows.report.looked_at import not_judged_outline
 from workflows.report.qgis import file_text, qgis_style
 from workflows.report.reading import open_report
 from workflows.report.record import Run, grid_crs, text_in
+from workflows.report.report import Report
 from workflows.report.scenes import check_order, find_scenes
 
 SUFFIXES = (".qgz", ".qgs")
@@ -34,7 +35,8 @@ _NAME_LENGTH = 80
 # Share of the width that is shown around all changes, and around the one of a bookmark.
 _MARGIN, _MARGIN_OF_ONE = 0.1, 0.5
 _COLOURS = ("red", "green", "blue")
-_Box = tuple[float, float, float, float]
+Box = tuple[float, float, float, float]
+"""West, south, east and north."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +81,10 @@ def write_project(
                 f"{printable(report)}: it names a scene on a server, {printable(name)}, which QGIS would ask "
                 "whenever it opens the project; if you want that, give BEFORE and AFTER"
             )
-    infos = [describe(name, servers.access) for name in names]
-    for info in infos:
+    before, after = (describe(name, servers.access) for name in names)
+    for info in (before, after):
         _check_source(info)
-    text = _project_text(target, report, read.changes, read.run, infos)
+    text = _project_text(target, read, before, after)
     write_together({target: [zipped(text) if target.suffix.lower() == ".qgz" else text]})
     count = len(read.changes)
     return WrittenProject(target, count, min(count, MOST_BOOKMARKS))
@@ -98,52 +100,76 @@ def _check_source(info: SceneInfo) -> None:
         raise OptionInvalid(f"{printable(info.path)}: no project can hold such a name; rename it")
 
 
-def _project_text(
-    target: Path, report: Path, changes: Sequence[Change], record: Run, infos: Sequence[SceneInfo]
-) -> str:
+def _project_text(target: Path, report: Report, before: SceneInfo, after: SceneInfo) -> str:
     """Return a project that is to lie at ``target``; the same content makes the same text."""
+    changes, record = report.changes, report.run
     crs = grid_crs(changes, record)
-    boxes = [_change_box(change) for change in changes]
-    view = expanded(box_on_map(boxes, crs) if boxes else _scene_box(infos[1], crs), _MARGIN)
-    in_geopackage = report.suffix.lower() == ".gpkg"
-    layer = "|layername=changes" if in_geopackage else ""
-    scenes = [("before", infos[0]), ("after", infos[1])]
-    rasters = [
-        {"id": f"rscc_layer_{number}", **_raster(info, role, record, target)}
-        for number, (role, info) in enumerate(reversed(scenes), start=1)  # the first is the uppermost
-    ]
+    view = transformer(str(after.crs.to_wkt()), crs).transform_bounds(*after.bounds)
+    if changes:
+        boxes = np.array([_change_box(change) for change in changes])  # (n, 4)
+        xs, ys = transformer(CRS, crs).transform(boxes[:, [0, 0, 2, 2]], boxes[:, [1, 3, 1, 3]])
+        view = float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max())
+    in_geopackage = report.source.suffix.lower() == ".gpkg"
+    style = "\n".join(qgis_style({change.direction for change in changes}).splitlines()[2:-1])
+    source = relative_name(target, report.source) + ("|layername=changes" if in_geopackage else "")
+    layers = [Layer("changes", source, crs if in_geopackage else CRS, style, labels=True)]
     hidden = not_judged_outline(record)
-    # Not a file of its own: OGR reads GeoJSON from the name of a source as well.
-    unseen = {} if hidden is None else {"id": "rscc_layer_3", "source": xml_text(json_text(_feature(hidden)))}
-    layers = [(unseen["id"], "not judged", "ogr")] if unseen else []
-    layers += [(raster["id"], raster["name"], "gdal") for raster in rasters]
-    tree = [
-        f'    <layer-tree-layer id="{number}" name="{name}" providerKey="{provider}" '
-        'checked="Qt::Checked" expanded="1" />'
-        for number, name, provider in layers
-    ]
-    return filled(
-        "project.qgs",
-        crs=crs_element(crs),
-        tree="\n".join(tree),
-        changes=xml_text(relative_name(target, report) + layer),
-        changes_crs=crs_element(crs if in_geopackage else CRS),
-        style="\n".join(
-            qgis_style({change.direction for change in changes}).splitlines()[2:-1]
-        ),  # without the document type and its root
-        others="\n".join(
-            [
-                *([filled("not_judged.xml", crs=crs_element(CRS), **unseen)] if unseen else []),
-                *(filled("raster.xml", **raster) for raster in rasters),
-            ]
-        ),
-        bookmarks="\n".join(_bookmarks(changes)),
-        **dict(zip(("west", "south", "east", "north"), map(repr, view), strict=True)),
-    )
+    if hidden is not None:
+        feature = {"type": "Feature", "properties": {}, "geometry": geometry_member(hidden)}
+        # Not a file of its own: OGR reads GeoJSON from the name of a source as well.
+        layers.append(Layer("not judged", json_text(feature), CRS, filled("not_judged.xml")))
+    layers += [_raster(after, "after", record, target), _raster(before, "before", record, target)]
+    marks = "\n".join(("  <Bookmarks>", *_bookmarks(changes), "  </Bookmarks>"))
+    return project_text(crs, expanded(view, _MARGIN), layers, marks)
 
 
-def _feature(outline: Polygon | MultiPolygon) -> dict[str, Any]:
-    return {"type": "Feature", "properties": {}, "geometry": geometry_member(outline)}
+@dataclass(frozen=True)
+class Layer:
+    """A layer of a project.
+
+    Attributes:
+        style: XML of its style, of a raster also of its time.
+        is_open: whether its legend is unfolded.
+    """
+
+    name: str
+    source: str
+    crs: str
+    style: str
+    template: str = "vector.xml"
+    labels: bool = False
+    is_open: bool = True
+
+
+def project_text(crs: str, view: Box, layers: Sequence[Layer], more: str) -> str:
+    """Return a project.
+
+    Args:
+        view: west, south, east and north of the map, in ``crs``.
+        layers: the first is the uppermost.
+        more: further XML of the project.
+    """
+    tree, texts = [], []
+    for number, one in enumerate(layers):
+        provider = "ogr" if one.template == "vector.xml" else "gdal"
+        tree.append(
+            f'    <layer-tree-layer id="rscc_layer_{number}" name="{xml_text(one.name)}" '
+            f'providerKey="{provider}" checked="Qt::Checked" expanded="{one.is_open:d}" />'
+        )
+        texts.append(
+            filled(
+                one.template,
+                id=f"rscc_layer_{number}",
+                name=xml_text(one.name),
+                source=xml_text(one.source),
+                crs=crs_element(one.crs),
+                style=one.style,
+                labels=f"{one.labels:d}",
+            )
+        )
+    edges = dict(zip(("west", "south", "east", "north"), map(repr, view), strict=True))
+    tree_text, layer_text = "\n".join(tree), "\n".join(texts)
+    return filled("project.qgs", crs=crs_element(crs), tree=tree_text, layers=layer_text, more=more, **edges)
 
 
 def filled(template: str, /, **values: object) -> str:
@@ -156,50 +182,40 @@ def xml_text(text: str) -> str:
     return escape(text, {'"': "&quot;"})
 
 
-def _raster(info: SceneInfo, role: str, record: Run, target: Path) -> dict[str, str]:
-    """Return the values of the template of a scene."""
+def _raster(info: SceneInfo, role: str, record: Run, target: Path) -> Layer:
     place = locate(info.source)
     is_file = place.local is not None and place.member is None
     date = text_in(record, "inputs", role, "date")
     name = role if date is None else f"{role} {''.join(filter(str.isprintable, date))[:10]}"
-    return {
-        "name": xml_text(name),
-        "source": xml_text(relative_name(target, Path(info.source)) if is_file else info.source),
-        "crs": crs_element(str(info.crs.to_wkt())),
-        "renderer": "" if info.palette else _renderer(info, role, record),
-    }
+    source = relative_name(target, Path(info.source)) if is_file else info.source
+    style = "" if info.palette else _renderer(info, role, record)
+    return Layer(name, source, str(info.crs.to_wkt()), style, "raster.xml")
 
 
 def _renderer(info: SceneInfo, role: str, record: Run) -> str:
-    """Return how a scene is drawn: the bands and the stretch that the model was shown."""
-    limits = _limits(record.get("stretch"), role) or ()
-    contrasts = [
-        filled("contrast.xml", colour=colour, low=low, high=high)
-        for colour, (low, high) in zip(_COLOURS, limits, strict=False)
-    ]
-    bands = dict(zip(_COLOURS, _bands(info, record.get("bands"), role), strict=True))
-    return filled("renderer.xml", contrasts="\n".join(contrasts), **bands)
+    """Return how a scene is drawn: the bands and the stretch that the model was shown.
 
-
-def _bands(info: SceneInfo, recorded: Any, role: str) -> tuple[int, int, int]:
-    """Return the bands that the model was shown; the first where the record has none of this scene."""
-    bands = recorded.get(role) if isinstance(recorded, dict) else None
+    These are the first bands, and no stretch, where the record, which may come from anybody, has no others.
+    """
+    bands, limits = (_of_role(record.get(name), role) for name in ("bands", "stretch"))
     if not isinstance(bands, list) or [type(band) for band in bands] != [int] * 3:
         bands = [1, 2, 3]
-    red, green, blue = bands if all(1 <= band <= info.count for band in bands) else (1, 1, 1)
-    return red, green, blue
-
-
-def _limits(stretch: Any, role: str) -> list[tuple[float, float]] | None:
-    """Return the values shown as black and white; None where the record has none that can be used."""
-    table: Any = stretch.get(role) if isinstance(stretch, Mapping) else None
+    if not all(1 <= band <= info.count for band in bands):
+        bands = [1, 1, 1]
     try:
-        pairs = [(float(low), float(high)) for low, high in zip(table["low"], table["high"], strict=True)]
-    # A record may come from anybody.
+        pairs = [(float(low), float(high)) for low, high in zip(limits["low"], limits["high"], strict=True)]
     except (KeyError, TypeError, ValueError, OverflowError):
-        return None
-    valid = len(pairs) == 3 and all(math.isfinite(low) and low < high < math.inf for low, high in pairs)
-    return pairs if valid else None
+        pairs = []
+    is_valid = len(pairs) == 3 and all(math.isfinite(low) and low < high < math.inf for low, high in pairs)
+    contrasts = [
+        filled("contrast.xml", colour=colour, low=low, high=high)
+        for colour, (low, high) in zip(_COLOURS, pairs if is_valid else (), strict=False)
+    ]
+    return filled("renderer.xml", contrasts="\n".join(contrasts), **dict(zip(_COLOURS, bands, strict=True)))
+
+
+def _of_role(member: Any, role: str) -> Any:
+    return member.get(role) if isinstance(member, Mapping) else None
 
 
 def _bookmarks(changes: Sequence[Change]) -> Iterator[str]:
@@ -226,7 +242,7 @@ def crs_element(crs: str) -> str:
     return f"<spatialrefsys><wkt>{xml_text(known.to_wkt('WKT2_2019'))}</wkt>{code}</spatialrefsys>"
 
 
-def _change_box(change: Change) -> _Box:
+def _change_box(change: Change) -> Box:
     """Return west, south, east, north of a change in degrees; of the largest part where it crosses 180."""
     west, south, east, north = bbox_of(change.geometry)
     if west <= east:
@@ -235,24 +251,7 @@ def _change_box(change: Change) -> _Box:
     return west, south, east, north
 
 
-def box_on_map(boxes: Sequence[_Box], crs: str) -> _Box:
-    """Return the box around boxes in degrees, on the map."""
-    corners = [(x, y) for west, south, east, north in boxes for x in (west, east) for y in (south, north)]
-    return _box_of(corners, CRS, crs)
-
-
-def _scene_box(info: SceneInfo, crs: str) -> _Box:
-    """Return the box around a scene, on the map."""
-    corners = [on_map(info.transform, col, row) for col in (0, info.width) for row in (0, info.height)]
-    return _box_of(corners, info.crs.to_wkt(), crs)
-
-
-def _box_of(corners: Sequence[tuple[float, float]], source: str, crs: str) -> _Box:
-    xs, ys = transformer(source, crs).transform([x for x, _ in corners], [y for _, y in corners])
-    return min(xs), min(ys), max(xs), max(ys)
-
-
-def expanded(box: _Box, share: float) -> _Box:
+def expanded(box: Box, share: float) -> Box:
     """Return a box with a margin on each side, as a share of its width and height."""
     west, south, east, north = box
     width, height = (east - west) * share, (north - south) * share

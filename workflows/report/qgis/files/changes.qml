@@ -19,13 +19,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="255,210,63,70" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="20,24,29,200" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.9" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
@@ -37,13 +30,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="0,0,0,0" />
-          <prop k="style" v="no" />
-          <prop k="outline_color" v="255,210,63,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.5" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
       </symbol>
       <symbol type="fill" name="1" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -57,13 +43,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="255,122,184,255" />
-          <prop k="style" v="b_diagonal" />
-          <prop k="outline_color" v="20,24,29,200" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.9" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
@@ -75,13 +54,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="0,0,0,0" />
-          <prop k="style" v="no" />
-          <prop k="outline_color" v="255,122,184,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.5" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
       </symbol>
       <symbol type="fill" name="2" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -95,13 +67,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="108,203,255,255" />
-          <prop k="style" v="diagonal_x" />
-          <prop k="outline_color" v="20,24,29,200" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.9" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
@@ -113,13 +78,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="0,0,0,0" />
-          <prop k="style" v="no" />
-          <prop k="outline_color" v="108,203,255,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.5" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
       </symbol>
       <symbol type="fill" name="3" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -133,13 +91,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="242,242,242,70" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="20,24,29,200" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.9" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
@@ -151,13 +102,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
-          <prop k="color" v="0,0,0,0" />
-          <prop k="style" v="no" />
-          <prop k="outline_color" v="242,242,242,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.5" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="round" />
         </layer>
       </symbol>
     </symbols>

@@ -26,13 +26,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
-          <prop k="color" v="255,210,63,30" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="255,210,63,255" />
-          <prop k="outline_style" v="dash" />
-          <prop k="outline_width" v="0.6" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="miter" />
         </layer>
       </symbol>
       <symbol type="fill" name="1" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -46,13 +39,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
-          <prop k="color" v="255,127,80,60" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="214,69,20,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.6" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="miter" />
         </layer>
       </symbol>
       <symbol type="fill" name="2" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -66,13 +52,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
-          <prop k="color" v="120,160,220,40" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="60,100,180,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.6" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="miter" />
         </layer>
       </symbol>
       <symbol type="fill" name="3" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -86,13 +65,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
-          <prop k="color" v="0,0,0,0" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="150,150,150,180" />
-          <prop k="outline_style" v="dot" />
-          <prop k="outline_width" v="0.6" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="miter" />
         </layer>
       </symbol>
     </symbols>

@@ -18,13 +18,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
-          <prop k="color" v="90,140,110,25" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="60,93,73,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.5" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="miter" />
         </layer>
       </symbol>
       <symbol type="fill" name="1" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -38,13 +31,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
-          <prop k="color" v="200,40,40,25" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="133,26,26,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.5" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="miter" />
         </layer>
       </symbol>
       <symbol type="fill" name="2" alpha="1" clip_to_extent="1" force_rhr="0">
@@ -58,13 +44,6 @@
             <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
-          <prop k="color" v="130,130,130,25" />
-          <prop k="style" v="solid" />
-          <prop k="outline_color" v="86,86,86,255" />
-          <prop k="outline_style" v="solid" />
-          <prop k="outline_width" v="0.5" />
-          <prop k="outline_width_unit" v="MM" />
-          <prop k="joinstyle" v="miter" />
         </layer>
       </symbol>
     </symbols>
