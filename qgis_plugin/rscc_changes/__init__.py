@@ -5,6 +5,6 @@ from __future__ import annotations
 
 def classFactory(iface):
     """Return the plugin; ``iface`` is the window of QGIS, None without one."""
-    from .plugin import Plugin
+    from .provider import Plugin
 
     return Plugin()

@@ -1,11 +1,11 @@
-"""The provider: the list of algorithms, and the one setting."""
+"""The plugin, and its provider: the list of algorithms, and the one setting."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from processing.core.ProcessingConfig import ProcessingConfig, Setting
-from qgis.core import QgsProcessingProvider
+from qgis.core import QgsApplication, QgsProcessingProvider
 from qgis.PyQt.QtGui import QIcon
 
 from .algorithms import Batch, Caption, CheckInstallation, Inspect
@@ -46,3 +46,21 @@ class Provider(QgsProcessingProvider):
 
     def supportedOutputVectorLayerExtensions(self):
         return ["gpkg", "geojson", "fgb"]
+
+
+class Plugin:
+    """The object that QGIS loads; it calls these methods."""
+
+    def __init__(self):
+        self._provider = None
+
+    def initProcessing(self):
+        self._provider = Provider()
+        QgsApplication.processingRegistry().addProvider(self._provider)
+
+    initGui = initProcessing
+
+    def unload(self):
+        if self._provider is not None:
+            QgsApplication.processingRegistry().removeProvider(self._provider)
+            self._provider = None

@@ -18,6 +18,7 @@ from scene_pairs import make_pair
 
 from workflows import Report, SceneOptions, caption_scene
 from workflows.report.change import PROPERTIES, VERDICTS
+from workflows.report.page.chips import chips_of
 
 pytestmark = QGIS
 # Of the style: scales up to which sentences and short labels are shown, and letters of a label.
@@ -135,7 +136,7 @@ def test_what_strangers_wrote_stays_text(tmp_path):
 def test_a_map_tip_shows_both_dates_of_a_change(tmp_path):
     pair = make_pair(tmp_path, [(30, 40, 40, 50, 240)])
     report = caption_scene(pair.before, pair.after, BrightnessCaptioner())
-    chips = replace(report, scenes=(pair.before, pair.after)).chips()
+    chips = chips_of(replace(report, scenes=(pair.before, pair.after)))
     path = report.write(tmp_path / "r.gpkg", chips=chips)
     told = run_qgis("tip", f"{path}|layername=changes", tmp_path / "tip.png")
     assert told["widths"] == [128, 128], "QGIS made pictures of them"

@@ -67,6 +67,7 @@ def caption(
     from tiling import TilingError
     from workflows import caption_scene
     from workflows.files import style_path
+    from workflows.report.page.chips import chips_of
     from workflows.scene.given.read import with_changes
     from workflows.scene.resolution import chosen_model
     from workflows.scenes import read_headers
@@ -93,7 +94,7 @@ def caption(
             chips = None
             if path.suffix.lower() == ".gpkg":
                 try:
-                    chips = report.chips()
+                    chips = chips_of(report)
                 except TilingError as error:
                     # Write the report without pictures rather than lose it.
                     warnings.append(f"map tips have no pictures: {error}")

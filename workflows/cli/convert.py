@@ -72,6 +72,7 @@ def convert(
     from workflows.errors import OptionInvalid
     from workflows.files import check_free
     from workflows.report.change import feature_of, selected
+    from workflows.report.page.chips import chips_of
     from workflows.report.page.template import SUFFIX
     from workflows.report.reading import chips_in, open_report
 
@@ -106,7 +107,7 @@ def convert(
             written = read.page(target, size=size, overwrite=overwrite, progress=update)
         elif target is not None:
             has_new_chips = scenes is not None and target.suffix.lower() == ".gpkg"
-            chips = read.chips() if has_new_chips else {} if is_remade else chips_in(report)
+            chips = chips_of(read) if has_new_chips else {} if is_remade else chips_in(report)
             written = read.write(target, overwrite, chips)
     facts = {"output": str(written), "changes": len(read.changes)}
     terminal.result(f"{written}: {counted(len(read.changes), 'change')}", facts)

@@ -79,8 +79,17 @@ def geometry_member(geometry: Polygon | MultiPolygon, *, exact: bool = False) ->
         geometry: what :func:`rounded` returned.
         exact: keep every bit of the coordinates of any other geometry.
     """
-    ring_of = _exact_ring if exact else _ring
-    coordinates = [[ring_of(ring.coords) for ring in (p.exterior, *p.interiors)] for p in parts_of(geometry)]
+    coordinates = [
+        [
+            # Adding zero turns -0.0 into 0.0.
+            [
+                [x, y] if exact else [round(x, DECIMALS) + 0.0, round(y, DECIMALS) + 0.0]
+                for x, y, *_ in ring.coords
+            ]
+            for ring in (part.exterior, *part.interiors)
+        ]
+        for part in parts_of(geometry)
+    ]
     if isinstance(geometry, Polygon):
         return {"type": "Polygon", "coordinates": coordinates[0]}
     return {"type": "MultiPolygon", "coordinates": coordinates}
@@ -119,12 +128,3 @@ def _is_rounded(geometry: Polygon | MultiPolygon) -> bool:
     coordinates = shapely.get_coordinates(geometry).ravel().tolist()
     # Python's rounding, as they are written; that of numpy differs for a few.
     return not geometry.is_empty and all(value == round(value, DECIMALS) for value in coordinates)
-
-
-def _ring(coordinates: Iterable[tuple[float, ...]]) -> list[list[float]]:
-    # Adding zero turns -0.0 into 0.0.
-    return [[round(point[0], DECIMALS) + 0.0, round(point[1], DECIMALS) + 0.0] for point in coordinates]
-
-
-def _exact_ring(coordinates: Iterable[tuple[float, ...]]) -> list[list[float]]:
-    return [[point[0], point[1]] for point in coordinates]

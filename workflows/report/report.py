@@ -182,7 +182,9 @@ class Report:
             return self.page(path, overwrite=overwrite)
         if path.suffix.lower() == ".gpkg" and self.scenes is not None:
             try:
-                chips = self.chips()
+                from workflows.report.page.chips import chips_of
+
+                chips = chips_of(self)
             except TilingError as error:
                 # The changes are worth more than their pictures.
                 warnings.warn(f"map tips have no pictures: {error}", stacklevel=2)
@@ -201,7 +203,13 @@ class Report:
         path = check_report(path, overwrite, inputs)
         style = style_path(path)
         styles = {} if style is None else {style: [qgis_style()]}
-        write_together({**styles, **self.recounted()._files(path, chips)})
+        report = self.recounted()
+        contents: Mapping[Path, Content] = {path: report._lines()}
+        if path.suffix.lower() != ".geojson":
+            from workflows.report.formats.writing import files_of  # pyogrio and pyarrow: not for every report
+
+            contents = files_of(path, report.changes, report.run, chips)
+        write_together({**styles, **contents})
         if self.finished is not None:
             self.finished()
         return path
@@ -243,20 +251,6 @@ class Report:
         from workflows.report.page.folder import write_page_folder
 
         return write_page_folder(self, folder, overwrite=overwrite, progress=progress)
-
-    def chips(self) -> Chips:
-        """Return small pictures of the largest changes, see :func:`workflows.report.page.chips.chips_of`."""
-        from workflows.report.page.chips import chips_of
-
-        return chips_of(self)
-
-    def _files(self, path: Path, chips: Chips | None) -> Mapping[Path, Content]:
-        """Return the files of a report at ``path``, the last completes it, and what they hold."""
-        if path.suffix.lower() == ".geojson":
-            return {path: self._lines()}
-        from workflows.report.formats.writing import files_of  # pyogrio and pyarrow: not for every report
-
-        return files_of(path, self.changes, self.run, chips)
 
     def _head(self) -> dict[str, Any]:
         """Return the members of the collection but the features."""

@@ -3,25 +3,32 @@
 A report may come from anybody, so what its record says is checked before it is used.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, box
 
-from tiling import Frame, NoOverlap, SceneNotFound, ScenePair, locate, on_map, transformer
+from tiling import Frame, NoOverlap, SceneNotFound, ScenePair, Window, locate, on_map, to_wgs84, transformer
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import MAX_METRES, SceneOptions, ServerOptions
 from workflows.printable import printable
 from workflows.report.change import Change
-from workflows.report.geojson import polygons_in
+from workflows.report.geojson import polygons_in, rounded
 from workflows.report.record import of_scenes
 from workflows.scenes import FINEST, Scene, bounded_cache, open_at, read_headers
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+    from workflows.report.summary import SceneSummary
 
 _FOLDERS = 4
 """Folders above a report in which its scenes are looked for."""
@@ -46,6 +53,9 @@ class Pictured(Protocol):
     def scenes(self) -> tuple[Scene, Scene] | None: ...  # noqa: D102
     @property
     def servers(self) -> ServerOptions | None: ...  # noqa: D102
+    @property
+    def summary(self) -> SceneSummary: ...  # noqa: D102
+    def to_geodataframe(self) -> GeoDataFrame: ...  # noqa: D102
 
 
 @contextmanager
@@ -153,6 +163,13 @@ def in_pixels(geometries: Iterable[Polygon | MultiPolygon], pair: ScenePair | Fr
     lost = ~np.isfinite(shapely.bounds(outlines)).all(axis=1)
     outlines[lost] = MultiPolygon()
     return [MultiPolygon(polygons_in(outline)) for outline in shapely.make_valid(outlines)]
+
+
+def window_ground(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:
+    """Return the ground that a window of the working grid shows, in degrees of WGS84."""
+    west, north = on_map(pair.grid.transform, window.col_off, window.row_off)
+    east, south = on_map(pair.grid.transform, window.col_end, window.row_end)
+    return rounded(to_wgs84(box(west, south, east, north), pair.grid.crs))
 
 
 def largest_part(outline: MultiPolygon) -> Polygon:

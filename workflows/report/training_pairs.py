@@ -23,17 +23,16 @@ from rscc.data.benchmarks.annotations import clean_captions
 from rscc.data.pairs import PairSample
 from rscc.data.synthesis.folder import PARTS, new_folder, write_annotations, write_pair
 from rscc.text.no_change import NO_CHANGE_SENTENCES
-from tiling import ScenePair, Window, on_map, to_wgs84
+from tiling import ScenePair, Window
 from tiling.outlines import components
 from workflows.errors import NothingToExport, ReportInvalid
 from workflows.printable import printable
 from workflows.progress import Progress, report_progress
 from workflows.report.change import WRONG_PLACE, WRONG_WORDS, Change
-from workflows.report.geojson import rounded
 from workflows.report.reading import no_report, open_report
 from workflows.report.record import run_id
 from workflows.report.report import Report
-from workflows.report.scenes import open_scenes, outlines_on
+from workflows.report.scenes import open_scenes, outlines_on, window_ground
 
 VALIDATION_SHARE = 0.2
 """Share of all crops whose sites are used for validation, about."""
@@ -180,7 +179,7 @@ def _samples(
             before, after, _ = pair.read(window)
             is_true = change.review_status != WRONG_PLACE
             sample = PairSample(str(change.id), before, after, _mask(true, window), captions, is_true)
-            yield sample, _ground(pair, window), round(float(pair.grid.gsd), 4)
+            yield sample, window_ground(pair, window), round(float(pair.grid.gsd), 4)
 
 
 def _crop_around(outline: MultiPolygon, pair: ScenePair, side: int) -> Window:
@@ -199,13 +198,6 @@ def _mask(outlines: Sequence[MultiPolygon], window: Window) -> np.ndarray:
     if not outlines:
         return np.zeros(size, bool)
     return rasterize(outlines, out_shape=size, transform=corner, dtype=np.uint8).astype(bool)
-
-
-def _ground(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:
-    """Return the ground that a window of the working grid shows, in degrees."""
-    west, north = on_map(pair.grid.transform, window.col_off, window.row_off)
-    east, south = on_map(pair.grid.transform, window.col_end, window.row_end)
-    return rounded(to_wgs84(box(west, south, east, north), pair.grid.crs))
 
 
 def _captions(change: Change) -> tuple[str, ...]:

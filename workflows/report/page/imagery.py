@@ -32,7 +32,8 @@ READ = 1024
 AS_TEXT, BESIDE = 4 / 3, 150
 # Share of the bytes that a shrunk picture aims at.
 ENOUGH = 0.9
-_SAMPLES, _TRIES = 6, 5
+# Parts that tell the bytes of all, and the side in pixels below which no picture is made smaller.
+_SAMPLES, _LEAST_SIDE = 6, 16
 
 Dates = tuple[Image.Image, Image.Image]
 
@@ -60,22 +61,14 @@ class Picture:
         return round((len(self.before) + len(self.after)) * AS_TEXT) + BESIDE
 
 
-@dataclass(frozen=True)
-class Imagery:
-    """The pictures of a page: the whole ground, and parts of it in more detail."""
-
-    whole: Picture
-    parts: tuple[Picture, ...] = ()
-
-
 def imagery_of(
     pair: ScenePair,
     window: Window,
     outlines: Sequence[MultiPolygon],
     most: int,
     progress: Progress | None = None,
-) -> Imagery:
-    """Make the pictures of a page.
+) -> tuple[Picture, tuple[Picture, ...]]:
+    """Return the picture of the whole ground, and those of parts of it in more detail.
 
     Args:
         outlines: of the changes, in working pixels.
@@ -84,30 +77,22 @@ def imagery_of(
     dates, reduced = read_whole(pair, window, progress)
     whole = picture_of(window, dates, reduced)
     if whole.reduced == 1 and whole.bytes_as_text <= most:
-        return Imagery(whole)
+        return whole, ()
     if whole.bytes_as_text > (share := most * (WHOLE_SHARE if outlines else 1)):
         whole = _shrunk(whole, dates, share)
-    return Imagery(whole, tuple(_parts(pair, window, outlines, whole.reduced, most - whole.bytes_as_text)))
+    return whole, tuple(_parts(pair, window, outlines, whole.reduced, most - whole.bytes_as_text))
 
 
 def _shrunk(whole: Picture, dates: Dates, share: float) -> Picture:
-    """Return the largest picture found that takes at most ``share`` bytes; without one the last try."""
-    # Bytes grow about as the number of pixels; each try lies between a scale that fits and one that does not.
-    fits, fails, made, best = 0.0, 1.0, whole, None
-    scale = 1.0
-    for _ in range(_TRIES):
-        wanted = scale * math.sqrt(ENOUGH * share / made.bytes_as_text)
-        scale = wanted if fits < wanted < fails else (fits + fails) / 2
-        width, height = (max(1, round(side * scale)) for side in whole.size)
+    """Return the picture made smaller until it takes at most ``share`` bytes, or is very small."""
+    made = whole
+    # Bytes grow about as the number of pixels.
+    while made.bytes_as_text > share and max(made.size) > _LEAST_SIDE:
+        scale = math.sqrt(ENOUGH * share / made.bytes_as_text)
+        width, height = (max(1, int(side * scale)) for side in made.size)
         before, after = (date.resize((width, height), Image.Resampling.BOX) for date in dates)
         made = picture_of(whole.window, (before, after), whole.window.width / width)
-        if made.bytes_as_text > share:
-            fails = scale
-            continue
-        fits, best = scale, made
-        if made.bytes_as_text >= (2 * ENOUGH - 1) * share:
-            break
-    return best or made
+    return made
 
 
 def read_whole(pair: ScenePair, window: Window, progress: Progress | None = None) -> tuple[Dates, int]:

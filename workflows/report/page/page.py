@@ -60,15 +60,15 @@ def write_page(
     with open_scenes(report) as pair:
         window, outlines, texts = shown_report(report, pair)
         bare = sum(len(chunk.encode()) for chunk in TEMPLATE.joined(data=texts, imagery=""))
-        imagery = imagery_of(pair, window, outlines, max(size - bare, _LEAST_IMAGERY), progress)
+        whole, parts = imagery_of(pair, window, outlines, max(size - bare, _LEAST_IMAGERY), progress)
 
     def in_page(picture: Picture) -> dict[str, Any]:
         return placed(picture, window, data_address(picture.before), data_address(picture.after))
 
     content = {
-        "whole": in_page(imagery.whole),
-        "parts": list(map(in_page, imagery.parts)),
-        "reduced": round(imagery.whole.reduced, 3),
+        "whole": in_page(whole),
+        "parts": list(map(in_page, parts)),
+        "reduced": round(whole.reduced, 3),
     }
     write_together({path: list(TEMPLATE.joined(data=texts, imagery=data_text(content)))})
     return path

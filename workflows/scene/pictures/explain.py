@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rasterio.transform import GCPTransformer
-from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import (
     Access,
@@ -23,7 +22,6 @@ from tiling import (
     on_map,
     open_scene,
     safe_environment,
-    to_wgs84,
     transformer,
 )
 from workflows.dates import scene_date
@@ -31,8 +29,9 @@ from workflows.errors import OptionInvalid, PicturesDiffer
 from workflows.options import ExplainOptions
 from workflows.printable import counted
 from workflows.progress import Progress
-from workflows.report.geojson import bbox_of, rounded
+from workflows.report.geojson import bbox_of
 from workflows.report.record import model_record
+from workflows.report.scenes import window_ground
 from workflows.scene.group import group
 from workflows.scene.opening import OpenPair, open_pair
 from workflows.scene.run import detected
@@ -222,13 +221,6 @@ def _place_of(info: SceneInfo, col: float, row: float) -> tuple[float, float]:
     with GCPTransformer(list(info.gcps)) as curve:
         x, y = curve.xy(row, col, offset="ul")
     return float(x), float(y)
-
-
-def window_ground(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:
-    """Return the ground that a window of the working grid shows, in degrees of WGS84."""
-    west, north = on_map(pair.grid.transform, window.col_off, window.row_off)
-    east, south = on_map(pair.grid.transform, window.col_end, window.row_end)
-    return rounded(to_wgs84(box(west, south, east, north), pair.grid.crs))
 
 
 def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options: ExplainOptions) -> Crop:

@@ -14,7 +14,7 @@ from scene_pairs import GROUND, make_pair
 
 from workflows.report.formats.layers import CHIP_FIELDS
 from workflows.report.page import chips as chips_module
-from workflows.report.page.chips import SIDE
+from workflows.report.page.chips import SIDE, chips_of
 
 SIZE = (300, 420)
 
@@ -33,7 +33,7 @@ def pixels(jpeg):
 
 def test_a_chip_shows_its_change_in_the_middle_with_its_outline(made, tmp_path):
     pair, report = made
-    chips = replace(report, scenes=(pair.before, pair.after)).chips()
+    chips = chips_of(replace(report, scenes=(pair.before, pair.after)))
     assert chips.keys() == {1, 2, 3}
     before, after = map(pixels, chips[1])
     assert before.shape == after.shape == (SIDE, SIDE, 3)
@@ -51,7 +51,7 @@ def test_a_chip_shows_its_change_in_the_middle_with_its_outline(made, tmp_path):
 
 def test_other_formats_and_reports_without_scenes_have_no_chips(made, tmp_path):
     pair, report = made
-    chips = replace(report, scenes=(pair.before, pair.after)).chips()
+    chips = chips_of(replace(report, scenes=(pair.before, pair.after)))
     for name, given in (("a.fgb", chips), ("b.geojson", chips), ("c.gpkg", None)):
         path = report.write(tmp_path / name, chips=given)
         fields = pyogrio.read_info(path, layer="changes" if name == "c.gpkg" else None)["fields"]
@@ -78,7 +78,7 @@ def test_a_run_and_a_conversion_with_its_scenes_write_the_same_chips(rscc_comman
 def test_a_geopackage_made_of_another_has_its_chips(made, rscc_command, tmp_path, monkeypatch, command):
     pair, report = made
     monkeypatch.setattr(chips_module, "MOST", 2)
-    chips = replace(report, scenes=(pair.before, pair.after)).chips()
+    chips = chips_of(replace(report, scenes=(pair.before, pair.after)))
     assert chips.keys() == {1, 2}, "the largest"
     source, target = report.write(tmp_path / "r.gpkg", chips=chips), tmp_path / "s.gpkg"
     words = (source, target) if command == "convert" else (source, "-o", target)

@@ -34,9 +34,9 @@ def outline(col, row, side):
 
 
 def test_what_fits_is_shown_at_full_detail_and_nodata_is_transparent(pair):
-    made = imagery_of(pair, Window(0, 0, 900, 600), [outline(200, 100, 60)], 8_000_000)
-    assert (made.whole.size, made.whole.reduced, made.parts) == ((900, 600), 1, ())
-    before, after = pixels(made.whole.before), pixels(made.whole.after)
+    whole, parts = imagery_of(pair, Window(0, 0, 900, 600), [outline(200, 100, 60)], 8_000_000)
+    assert (whole.size, whole.reduced, parts) == ((900, 600), 1, ())
+    before, after = pixels(whole.before), pixels(whole.after)
     assert (after[:40, :, 3] == 0).all() and (before[:40, :, 3] == 0).all()
     assert (after[40:, :, 3] == 255).all()
     assert after[110:150, 210:270, :3].mean() == pytest.approx(240, abs=4)
@@ -44,13 +44,15 @@ def test_what_fits_is_shown_at_full_detail_and_nodata_is_transparent(pair):
 
 
 def test_a_tight_budget_is_kept_and_the_changes_stay_sharp(pair):
-    whole = imagery_of(pair, Window(0, 0, 900, 600), [], 8_000_000).whole
-    most = whole.bytes_as_text // 3
-    made = imagery_of(pair, Window(0, 0, 900, 600), [outline(210, 120, 40), outline(600, 500, 9)], most)
-    assert made.whole.reduced > 1.4
-    assert made.whole.bytes_as_text + sum(part.bytes_as_text for part in made.parts) <= most
-    (first, *_) = made.parts
-    assert first.window == Window(0, 0, 256, 256) and first.reduced < made.whole.reduced
+    entire, _ = imagery_of(pair, Window(0, 0, 900, 600), [], 8_000_000)
+    most = entire.bytes_as_text // 3
+    whole, parts = imagery_of(
+        pair, Window(0, 0, 900, 600), [outline(210, 120, 40), outline(600, 500, 9)], most
+    )
+    assert whole.reduced > 1.4
+    assert whole.bytes_as_text + sum(part.bytes_as_text for part in parts) <= most
+    (first, *_) = parts
+    assert first.window == Window(0, 0, 256, 256) and first.reduced < whole.reduced
     scale = first.size[0] / 256
     rows, cols = (slice(round(low * scale), round(high * scale)) for low, high in ((115, 150), (205, 250)))
     assert pixels(first.after)[rows, cols, :3].mean() == pytest.approx(240, abs=6)
@@ -67,11 +69,13 @@ def test_large_ground_is_read_in_windows_and_each_pixel_is_the_mean_of_valid_one
             return pair.read(window)
 
     told = []
-    made = imagery_of(Watched(), Window(0, 0, 899, 598), [], 8_000_000, lambda *values: told.append(values))
-    assert made.whole.size == (300, 200) and made.whole.reduced == pytest.approx(3, rel=0.01)
+    whole, _parts = imagery_of(
+        Watched(), Window(0, 0, 899, 598), [], 8_000_000, lambda *values: told.append(values)
+    )
+    assert whole.size == (300, 200) and whole.reduced == pytest.approx(3, rel=0.01)
     assert max(max(window.width, window.height) for window in read) <= 64
     assert told[-1] == ("page", len(read), len(read))
-    after = pixels(made.whole.after)
+    after = pixels(whole.after)
     # Rows 39 to 41: one of nodata and two of ground.
     assert (after[12, :, 3] == 0).all() and (after[13, :, 3] == 255).all()
     assert after[13, :, :3].mean() == pytest.approx(GROUND, abs=5)
