@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shapely.geometry import MultiPolygon, box
 
 from workflows.monitor.events import KINDS, FoundEvent, Sighting
-from workflows.monitor.history import history_words
+from workflows.monitor.history import history_of
 from workflows.monitor.words import date_words, sentence_of, story_words
 
 LETTERS = {"s": "seen", "a": "absent", "h": "hidden"}
@@ -23,7 +23,7 @@ def sightings_of(letters):
 
 def history(letters, confirm=2):
     dates = {f"{number}.tif": f"2018-{number + 1:02}" for number in range(len(letters))}
-    return history_words(sightings_of(letters), dates, confirm)
+    return history_of(sightings_of(letters), dates, confirm)
 
 
 def event(letters="aass", kind="building", direction="appeared", count=None, area=100.0):
@@ -56,7 +56,7 @@ def test_states_follow_the_usable_scenes(letters, state, last_absent, first_seen
 
 def test_scenes_of_one_date_count_once():
     dates = {"0.tif": "2018-01", "1.tif": "2018-02", "2.tif": "2018-02"}
-    found = history_words(sightings_of("ass"), dates, 2)
+    found = history_of(sightings_of("ass"), dates, 2)
     assert (found.state, found.usable, found.seen) == ("candidate", 2, 1)
 
 
