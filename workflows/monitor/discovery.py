@@ -38,6 +38,7 @@ _ONLY = {
 
 _Facts = tuple[str | None, float | None, str | None]
 """Date, clouds and site of a scene, as far as a table has them."""
+_NOTHING: _Facts = (None, None, None)
 
 
 @dataclass
@@ -70,8 +71,8 @@ def find_scenes(sources: Sequence[str], options: MonitorOptions, progress: Progr
             raise OptionInvalid(f"{options.flag(name)} has an effect only on a {' or '.join(suited)}")
     found = Found()
     files = [source for source, kind in zip(sources, kinds, strict=True) if kind == "file"]
-    if files:
-        _add_files(found, files, options, progress)
+    local = [name if is_address(name) or name.startswith("/vsi") else os.path.abspath(name) for name in files]
+    _add_headers(found, dict.fromkeys(local, _NOTHING), options, progress)
     for source, kind in zip(sources, kinds, strict=True):
         if kind != "file":
             _ADDED[kind](found, source, options, progress)
@@ -100,38 +101,20 @@ def _kind(source: str) -> str:
     return "STAC" if source.lower().endswith((".json", ".geojson")) else "file"
 
 
-def _add_files(
-    found: Found, files: Sequence[str], options: MonitorOptions, progress: Progress | None
-) -> None:
-    locations = [os.path.abspath(name) if _is_path(name) else name for name in files]
-    _add_headers(found, locations, {}, options, progress)
-
-
-def _is_path(source: str) -> bool:
-    return not is_address(source) and not source.startswith("/vsi")
-
-
 def _add_headers(
-    found: Found,
-    locations: Sequence[str],
-    known: Mapping[str, _Facts],
-    options: MonitorOptions,
-    progress: Progress | None,
+    found: Found, known: Mapping[str, _Facts], options: MonitorOptions, progress: Progress | None
 ) -> None:
-    """Add the scenes at ``locations``; ``known`` has (date, clouds, site) of some."""
-    for location, header in zip(locations, read_headers(locations, progress, options.access), strict=True):
+    """Add the scenes at the locations that are the keys of ``known``."""
+    if not known:
+        return
+    headers = read_headers(list(known), progress, options.access)
+    for (location, (date, cloud, site)), header in zip(known.items(), headers, strict=True):
         if isinstance(header, Skipped):
             found.skipped.append(header)
             continue
-        date, cloud, site = known.get(location, (None, None, None))
         name = os.path.basename(public_path(location).rstrip("/"))
-        scene = replace(
-            header,
-            name=name,
-            site=site,
-            date=date or header.date,
-            cloud=header.cloud if cloud is None else cloud,
-        )
+        cloud = header.cloud if cloud is None else cloud
+        scene = replace(header, name=name, site=site, date=date or header.date, cloud=cloud)
         if scene.date:
             found.scenes.append(scene)
         else:
@@ -154,7 +137,7 @@ def _add_table(found: Found, source: str, options: MonitorOptions, progress: Pro
         for role in ("before", "after"):
             facts = getattr(row, f"date_{role}"), getattr(row, f"cloud_{role}"), row.site
             known.setdefault(getattr(row, role), facts)
-    _add_headers(found, list(known), known, options.for_others(), progress)
+    _add_headers(found, known, options.for_others(), progress)
 
 
 def _add_archive(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
@@ -173,7 +156,7 @@ def _add_archive(found: Found, source: str, options: MonitorOptions, progress: P
             found.maps[map_key(before, rest.partition("-")[0])] = folder
     if left:
         found.warnings.append(f"{source}: {counted(left, 'pair')} not done; finish it with rscc batch")
-    _add_headers(found, list(known), known, options.for_others(), progress)
+    _add_headers(found, known, options.for_others(), progress)
 
 
 def _add_stac(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:

@@ -33,67 +33,65 @@ def continue_events(
     found: Sequence[FoundEvent], stored: Sequence[StoredEvent], dates: Mapping[str, str]
 ) -> list[StoredEvent]:
     """Return all events of a place, in order of their numbers."""
-    found = [stable(one) for one in found]
-    found = [one for one in found if not one.geometry.is_empty]
-    share = _shares([one.geometry for one in found], [one.found.geometry for one in stored])
-    numbers = _assigned(found, stored, share, dates)
+    found = [one for one in map(stable, found) if not one.geometry.is_empty]
+    union, of_stored, of_found = _shares(
+        [one.geometry for one in found], [one.found.geometry for one in stored]
+    )
+    same = np.array([[_same_change(one, other.found) for other in stored] for one in found], bool)
+    same = same.reshape(union.shape)
+    numbers = _assigned(found, stored, union, np.maximum(of_stored, of_found), same, dates)
     next_number = max((one.number for one in stored), default=0) + 1
     for place in sorted(set(range(len(found))) - numbers.keys(), key=lambda i: _order(found[i], dates)):
         numbers[place] = next_number
         next_number += 1
     known = {one.number: one for one in stored}
+    live = np.array([one.live for one in stored], bool)
     events = {one.number: replace(one, live=False) for one in stored}
     for place, number in numbers.items():
-        before = known.get(number)
-        split = before.split_from if before else _parents(found, stored, place, share)
+        # A new event was a part of those that lie around it.
+        around = np.flatnonzero((of_found[place] >= MOSTLY) & live & same[place])
+        split = known[number].split_from if number in known else tuple(stored[i].number for i in around.tolist())
         events[number] = StoredEvent(number, found[place], split_from=split)
     for column, one in enumerate(stored):
         if not events[one.number].live:
-            inside = share[1][:, column] if len(found) else np.zeros(0)
-            same = [i for i in np.flatnonzero(inside >= MOSTLY) if _same_change(found[i], one.found)]
-            merged = tuple(sorted(numbers[int(i)] for i in same))
+            inside = np.flatnonzero((of_stored[:, column] >= MOSTLY) & same[:, column])
+            merged = tuple(sorted(numbers[int(i)] for i in inside))
             events[one.number] = replace(events[one.number], merged_into=merged)
     return [events[number] for number in sorted(events)]
 
 
-def _shares(found: Sequence, stored: Sequence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the overlaps (found, stored) as shares of the union, of the stored one, and of the found one."""
-    shape = (len(found), len(stored))
-    union, of_stored, of_found = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    if not all(shape):
-        return union, of_stored, of_found
+def _shares(found: Sequence, stored: Sequence) -> np.ndarray:
+    """Return the overlaps (3, found, stored) as shares of the union, of the stored one, and of the found."""
+    shares = np.zeros((3, len(found), len(stored)))
+    if not shares.size:
+        return shares
     ones, others = np.array(found, dtype=object), np.array(stored, dtype=object)
     rows, columns = shapely.STRtree(others).query(ones, predicate="intersects")
     common = shapely.area(shapely.intersection(ones[rows], others[columns]))
     mine, theirs = shapely.area(ones)[rows], shapely.area(others)[columns]
-    union[rows, columns] = common / (mine + theirs - common)
-    of_stored[rows, columns] = common / theirs
-    of_found[rows, columns] = common / mine
-    return union, of_stored, of_found
+    shares[:, rows, columns] = common / (mine + theirs - common), common / theirs, common / mine
+    return shares
 
 
 def _assigned(
     found: Sequence[FoundEvent],
     stored: Sequence[StoredEvent],
-    share: tuple[np.ndarray, np.ndarray, np.ndarray],
+    union: np.ndarray,
+    part: np.ndarray,
+    same: np.ndarray,
     dates: Mapping[str, str],
 ) -> dict[int, int]:
-    """Return the number of the stored event that each found one continues, by its place in ``found``."""
-    union, of_stored, of_found = share
-    possible = (union >= LEAST_UNION) | (np.maximum(of_stored, of_found) >= LEAST_PART)
-    for column, other in enumerate(stored):
-        if not other.live:
-            same = [_same_change(one, other.found) for one in found]
-            possible[:, column] = (union[:, column] >= REVIVED) & same
-    worth = np.zeros(union.shape)
+    """Return the number of the stored event that each found one continues, by its place in ``found``.
+
+    Args:
+        union: overlaps (found, stored) as shares of the union; ``part``: of the smaller outline.
+        same: whether the kind of change is the same.
+    """
+    live = np.array([one.live for one in stored], bool)
+    possible = np.where(live, (union >= LEAST_UNION) | (part >= LEAST_PART), (union >= REVIVED) & same)
+    worth = np.where(possible, union + SAME_CHANGE * same + LIVE * live, 0.0)
     for row, column in np.argwhere(possible):
-        one, other = found[row], stored[column]
-        worth[row, column] = (
-            union[row, column]
-            + SAME_CHANGE * _same_change(one, other.found)
-            + SAME_TIME * _same_time(one, other.found, dates)
-            + LIVE * other.live
-        )
+        worth[row, column] += SAME_TIME * _same_time(found[row], stored[column].found, dates)
     rows, columns = np.nonzero(possible)
     if len(set(rows)) < len(rows) or len(set(columns)) < len(columns):
         from scipy.optimize import linear_sum_assignment  # slow to import, and mostly there is no choice
@@ -101,21 +99,6 @@ def _assigned(
         rows, columns = linear_sum_assignment(worth, maximize=True)
     pairs = zip(rows.tolist(), columns.tolist(), strict=True)
     return {row: stored[column].number for row, column in pairs if possible[row, column]}
-
-
-def _parents(
-    found: Sequence[FoundEvent],
-    stored: Sequence[StoredEvent],
-    place: int,
-    share: tuple[np.ndarray, np.ndarray, np.ndarray],
-) -> tuple[int, ...]:
-    """Return the stored events of which a new event was a part."""
-    inside = share[2][place]
-    return tuple(
-        one.number
-        for one, part in zip(stored, inside, strict=True)
-        if part >= MOSTLY and one.live and _same_change(found[place], one.found)
-    )
 
 
 def _same_change(one: FoundEvent, other: FoundEvent) -> bool:

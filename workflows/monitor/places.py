@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -201,8 +202,7 @@ def _name_of(scene: Scene) -> str:
 def _places_of(
     places: Sequence[Place], scene: Scene, info: SceneInfo, options: MonitorOptions
 ) -> list[Place]:
-    share = options.min_overlap / 100
-    is_fine = info.gsd <= FINE
+    share, is_fine = options.min_overlap / 100, info.gsd <= FINE
     return [
         place
         for place in places
@@ -211,15 +211,9 @@ def _places_of(
 
 
 def _new_place(places: list[Place], scene: Scene) -> Place:
-    taken = {place.name.lower() for place in places}
-    words = place_words(scene.footprint)
-    name = pair_id(scene.site or words)
-    if name.lower() in taken:
-        name = pair_id(scene.site or "place", words)
-    number = 2
-    while name.lower() in taken:
-        name = pair_id(scene.site or "place", words, str(number))
-        number += 1
+    taken, words = {place.name.lower() for place in places}, place_words(scene.footprint)
+    longer = (pair_id(scene.site or "place", words, *map(str, end)) for end in chain([()], zip(count(2))))
+    name = next(one for one in chain([pair_id(scene.site or words)], longer) if one.lower() not in taken)
     place = Place(name, scene.footprint, [])
     places.append(place)
     return place

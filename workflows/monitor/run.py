@@ -215,9 +215,7 @@ def _news(
     stored: PlaceEvents, events: Sequence[StoredEvent], dates: dict[str, str], confirm: int
 ) -> list[News]:
     """Return the changes of state, in the order of the events' numbers."""
-    was: dict[int, str] = {}
-    for one in stored.news:
-        was[one.event] = one.state
+    was = {one.event: one.state for one in stored.news}
     news = []
     for event in events:
         history = history_of([one for one in event.found.sightings if one.scene in dates], dates, confirm)

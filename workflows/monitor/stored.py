@@ -1,7 +1,7 @@
 """The events of a place as they are stored: with ids that last, and their lineage."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,9 @@ def read_events(folder: Path) -> PlaceEvents:
 def write_events(folder: Path, stored: PlaceEvents) -> None:
     """Store the events of a place; raises OutputNotWritable."""
     content = {
-        **asdict(replace(stored, events=(), news=())),
+        **vars(stored),
         "events": [_written(event) for event in stored.events],
-        "news": [asdict(news) for news in stored.news],
+        "news": [vars(news) for news in stored.news],
     }
     write_state(folder / NAME, content)
 
@@ -97,7 +97,7 @@ def write_context(folder: Path, stored: PlaceEvents, layers: Sequence[ContextLay
     found = {one.number: overlaps_of(layers, one.found.geometry) for one in stored.events}
     if found != read_context(folder):
         write_state(
-            folder / CONTEXT, {str(number): [asdict(one) for one in ones] for number, ones in found.items()}
+            folder / CONTEXT, {str(number): [vars(one) for one in ones] for number, ones in found.items()}
         )
 
 
@@ -107,11 +107,13 @@ def stable(found: FoundEvent) -> FoundEvent:
 
 
 def _written(event: StoredEvent) -> dict[str, Any]:
-    found = {name: getattr(event.found, name) for name in event.found.__dataclass_fields__}
-    found["geometry"] = geometry_member(event.found.geometry)
-    found["sightings"] = [list(asdict(one).values()) for one in event.found.sightings]
-    own = {name: getattr(event, name) for name in event.__dataclass_fields__}
-    return {**own, "found": {**found, "facts": dict(event.found.facts)}}
+    found = {
+        **vars(event.found),
+        "geometry": geometry_member(event.found.geometry),
+        "sightings": [list(vars(one).values()) for one in event.found.sightings],
+        "facts": dict(event.found.facts),
+    }
+    return {**vars(event), "found": found}
 
 
 def _place_events(content: Mapping[str, Any]) -> PlaceEvents:
@@ -125,17 +127,11 @@ def _place_events(content: Mapping[str, Any]) -> PlaceEvents:
 
 def _event(content: Mapping[str, Any]) -> StoredEvent:
     found = content["found"]
-    return StoredEvent(
-        number=int(content["number"]),
-        found=FoundEvent(
-            **{
-                **found,
-                "geometry": MultiPolygon(parts_of(shape(found["geometry"]))),
-                "sightings": tuple(Sighting(*one) for one in found["sightings"]),
-                "growth": tuple(found["growth"]),
-            }
-        ),
-        live=bool(content["live"]),
-        split_from=tuple(content["split_from"]),
-        merged_into=tuple(content["merged_into"]),
-    )
+    own = {
+        **found,
+        "geometry": MultiPolygon(parts_of(shape(found["geometry"]))),
+        "sightings": tuple(Sighting(*one) for one in found["sightings"]),
+        "growth": tuple(found["growth"]),
+    }
+    lineage = {name: tuple(content[name]) for name in ("split_from", "merged_into")}
+    return StoredEvent(int(content["number"]), FoundEvent(**own), bool(content["live"]), **lineage)
