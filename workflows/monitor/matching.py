@@ -50,7 +50,9 @@ def continue_events(
     for place, number in numbers.items():
         # A new event was a part of those that lie around it.
         around = np.flatnonzero((of_found[place] >= MOSTLY) & live & same[place])
-        split = known[number].split_from if number in known else tuple(stored[i].number for i in around.tolist())
+        split = (
+            known[number].split_from if number in known else tuple(stored[i].number for i in around.tolist())
+        )
         events[number] = StoredEvent(number, found[place], split_from=split)
     for column, one in enumerate(stored):
         if not events[one.number].live:

@@ -22,7 +22,7 @@ from workflows.monitor.outputs.notices import check_target, notices_of, send
 from workflows.monitor.outputs.write import write_outputs
 from workflows.monitor.run import Update, mark_told, take_news, told_to, update_monitor
 from workflows.monitor.view import Event, PlaceView, story_of, view_monitor
-from workflows.report.context import read_layers
+from workflows.report.context import ContextLayers
 from workflows.report.page.template import check_page_name
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def run_monitor(
         check_target(notify, access)
         if feed is not None and os.path.realpath(feed) == os.path.realpath(notify):
             raise OptionInvalid(f"feed and notify are both {feed}; give two files")
-    layers = read_layers(options.context)
+    layers = ContextLayers(options.context)
     if not sources:
         folder.monitor_id()
     found = find_scenes(sources, options, progress) if sources else Found()

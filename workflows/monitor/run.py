@@ -20,7 +20,7 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.places import FINE, NAME, Place, add_scenes, read_places
 from workflows.monitor.stored import News, PlaceEvents, StoredEvent, read_events, write_context, write_events
 from workflows.pairs.catalog import skip_warnings
-from workflows.report.context import ContextLayer
+from workflows.report.context import ContextLayers
 from workflows.report.record import hash_of
 from workflows.scene.resolution import TOLERANCE
 from workflows.scenes import bounded_cache
@@ -66,7 +66,7 @@ def update_monitor(
     load_captioner: Callable[[], Captioner],
     progress: Progress | None = None,
     finder: Finder | None = None,
-    layers: Sequence[ContextLayer] = (),
+    layers: ContextLayers | None = None,
 ) -> Update:
     """Add scenes to a monitor, and bring its state up to date; its outputs are written by the caller.
 

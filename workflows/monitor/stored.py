@@ -1,6 +1,6 @@
 """The events of a place as they are stored: with ids that last, and their lineage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from shapely.geometry import MultiPolygon, shape
 
 from workflows.monitor.events import FoundEvent, Sighting
 from workflows.monitor.folder import read_state, write_state
-from workflows.report.context import ContextLayer, Overlap, overlaps_of
+from workflows.report.context import ContextLayers, Overlap
 from workflows.report.geojson import geometry_member, parts_of, rounded
 
 NAME, CONTEXT = "events.json", "context.json"
@@ -92,9 +92,9 @@ def read_context(folder: Path) -> dict[int, tuple[Overlap, ...]]:
     return found
 
 
-def write_context(folder: Path, stored: PlaceEvents, layers: Sequence[ContextLayer]) -> None:
+def write_context(folder: Path, stored: PlaceEvents, layers: ContextLayers) -> None:
     """Store the areas of context layers that the events of a place overlap; raises OutputNotWritable."""
-    found = {one.number: overlaps_of(layers, one.found.geometry) for one in stored.events}
+    found = {one.number: layers.overlaps(one.found.geometry) for one in stored.events}
     if found != read_context(folder):
         write_state(
             folder / CONTEXT, {str(number): [vars(one) for one in ones] for number, ones in found.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -41,70 +42,65 @@ class Overlap:
     @property
     def words(self) -> str:
         """The overlap as one text, by which reports can be filtered: ``parcels P-12 (83 %)``."""
-        return f"{self.layer} {self.id}{f' {self.name}' if self.name else ''} ({self.share:.0%})".replace(
-            "%", " %"
-        )
+        return f"{self.layer} {self.id}{f' {self.name}' if self.name else ''} ({100 * self.share:.0f} %)"
 
 
-class ContextLayer:
-    """One layer, given as ``FILE:COLUMN``.
+class ContextLayers:
+    """The areas of all layers of ``--context``, each given as ``FILE:COLUMN``; false without any.
 
     Raises:
-        ContextInvalid: it is no such file, has no such column, or holds no areas.
+        ContextInvalid: one is no such file, has no such column, or holds no areas.
     """
 
-    def __init__(self, text: str) -> None:
-        path, _, column = text.rpartition(":")
-        if not path or not column:
-            raise ContextInvalid(
-                f"context is {printable(text)}; it must be FILE:COLUMN, such as parcels.gpkg:permit_id"
-            )
-        self.path = Path(path)
-        frame, _ = _FILES.read(path)
-        columns = {str(name).lower(): name for name in frame.columns if name != frame.geometry.name}
-        if column.lower() not in columns:
-            there = printable(", ".join(columns))
-            raise ContextInvalid(f"{printable(self.path)}: no column {printable(column)}; it has {there}")
-        frame = frame[frame.geometry.notna()]
-        self._shapes = shapely.make_valid(np.asarray(frame.geometry.to_crs(CRS).values, dtype=object))
-        areal = shapely.get_dimensions(self._shapes) == 2
-        if not areal.any():
-            raise ContextInvalid(f"{printable(self.path)}: it holds no polygons; give a layer of areas")
-        self._shapes, frame = self._shapes[areal], frame[areal]
-        self._ids = [_text(value) for value in frame[columns[column.lower()]]]
-        names = columns.get("name")
-        self._names = (
-            [None] * len(frame) if names is None else [_text(value) or None for value in frame[names]]
-        )
-        self._tree = shapely.STRtree(self._shapes)
+    def __init__(self, texts: Sequence[str]) -> None:
+        # The number of its layer, its layer, id and name, of each area.
+        self._about: list[tuple[int, str, str, str | None]] = []
+        shapes: list[Any] = []
+        for number, text in enumerate(texts):
+            path, _, column = text.rpartition(":")
+            if not path or not column:
+                raise ContextInvalid(
+                    f"context is {printable(text)}; it must be FILE:COLUMN, such as parcels.gpkg:permit_id"
+                )
+            frame, _ = _FILES.read(path)
+            columns = {str(name).lower(): name for name in frame.columns if name != frame.geometry.name}
+            if column.lower() not in columns:
+                there = printable(", ".join(columns))
+                raise ContextInvalid(f"{printable(path)}: no column {printable(column)}; it has {there}")
+            frame = frame[frame.geometry.notna()].to_crs(CRS)
+            frame = frame.set_geometry(shapely.make_valid(np.asarray(frame.geometry.values, dtype=object)))
+            frame = frame[shapely.get_dimensions(frame.geometry.values) == 2]
+            if frame.empty:
+                raise ContextInvalid(f"{printable(path)}: it holds no polygons; give a layer of areas")
+            shapes += frame.geometry.tolist()
+            ids = [_text(value) for value in frame[columns[column.lower()]]]
+            names = [_text(value) or None for value in frame[columns["name"]]] if "name" in columns else []
+            for one, name in zip_longest(ids, names):
+                self._about.append((number, Path(path).stem, one, name))
+        self._tree = shapely.STRtree(shapes)
 
-    def overlaps(self, outline: Polygon | MultiPolygon) -> list[Overlap]:
-        """Return the areas that an outline in degrees overlaps, the largest share first."""
-        whole = outline.area
+    def __bool__(self) -> bool:
+        return bool(self._about)
+
+    def overlaps(self, outline: Polygon | MultiPolygon) -> tuple[Overlap, ...]:
+        """Return the areas that an outline in degrees overlaps, by layer, the largest share first."""
         found = []
-        for number in self._tree.query(outline, predicate="intersects").tolist():
+        for place in self._tree.query(outline, predicate="intersects").tolist():
             # Shares are those of degrees: over one outline the scale is the same.
-            share = self._shapes[number].intersection(outline).area / whole if whole else 0.0
+            common = self._tree.geometries[place].intersection(outline).area
+            share = common / outline.area if outline.area else 0.0
             if share >= LEAST:
-                found.append(Overlap(self.path.stem, self._ids[number], self._names[number], round(share, 4)))
-        return sorted(found, key=lambda one: (-one.share, one.id))
+                number, layer, one, name = self._about[place]
+                found.append((number, Overlap(layer, one, name, round(share, 4))))
+        found.sort(key=lambda one: (one[0], -one[1].share, one[1].id))
+        return tuple(overlap for _, overlap in found)
 
 
-def read_layers(texts: Sequence[str]) -> list[ContextLayer]:
-    """Return the layers of ``--context``; raises ContextInvalid."""
-    return [ContextLayer(text) for text in texts]
-
-
-def overlaps_of(layers: Sequence[ContextLayer], outline: Polygon | MultiPolygon) -> tuple[Overlap, ...]:
-    """Return the areas of all layers that an outline overlaps."""
-    return tuple(overlap for layer in layers for overlap in layer.overlaps(outline))
-
-
-def with_context(changes: Sequence[Change], layers: Sequence[ContextLayer]) -> list[Change]:
+def with_context(changes: Sequence[Change], layers: ContextLayers) -> list[Change]:
     """Return changes with the areas that they overlap; the sentence of one inside a named area says so."""
     named = []
     for change in changes:
-        found = overlaps_of(layers, change.geometry)
+        found = layers.overlaps(change.geometry)
         inside = inside_of(found)
         caption = f"{change.caption} inside {inside}" if inside else change.caption
         named.append(replace(change, caption=caption, context=tuple(one.words for one in found)))

@@ -17,7 +17,7 @@ from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import MADE_BY, SceneOptions
 from workflows.printable import counted, printable
 from workflows.report.change import GIVEN, SCHEMA_VERSION, Change
-from workflows.report.context import read_layers, with_context
+from workflows.report.context import ContextLayers, with_context
 from workflows.report.edited import BY_HAND
 from workflows.report.geojson import rounded
 from workflows.report.record import Run, hash_of, of_scenes, text_in
@@ -67,7 +67,7 @@ def remake(report: Report, options: NewSettings, maps: Path | None = None) -> Re
         ReportInvalid: the report is damaged, or the maps are of another run.
         ContextInvalid: a context layer cannot be read.
     """
-    run, name, layers = report.run, printable(report.source), read_layers(options.context or ())
+    run, name, layers = report.run, printable(report.source), ContextLayers(options.context or ())
     chosen = _options(run, name, options)
     kept = maps_of_report(report, maps)
     if kept is None:

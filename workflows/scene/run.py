@@ -22,7 +22,7 @@ from workflows.identity import SceneIdentities
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
 from workflows.report.change import SCHEMA_VERSION
-from workflows.report.context import read_layers, with_context
+from workflows.report.context import ContextLayers, with_context
 from workflows.report.record import (
     determination_record,
     ground_record,
@@ -81,7 +81,7 @@ def caption_scene(
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     options = options or SceneOptions()
-    layers = read_layers(options.context)
+    layers = ContextLayers(options.context)
     if captioner is None:
         from rscc.captioner import Captioner
 

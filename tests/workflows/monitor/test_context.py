@@ -13,7 +13,7 @@ from shapely.geometry import LineString, box
 from workflows.errors import ContextInvalid
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
-from workflows.report.context import ContextLayer
+from workflows.report.context import ContextLayers
 
 # Columns 0 to 24 and 24 to 48 of the painted scenes.
 LEFT, RIGHT = box(500_000, 5_599_520, 500_240, 5_600_000), box(500_240, 5_599_520, 500_480, 5_600_000)
@@ -32,7 +32,7 @@ def layer(path, **columns):
 
 @pytest.mark.parametrize("name", ["p.gpkg", "p.geojson", "p.fgb", "p.shp", "p.parquet"])
 def test_every_format_gives_the_same_areas(tmp_path, name):
-    found = ContextLayer(f"{layer(tmp_path / name)}:permit_id")
+    found = ContextLayers([f"{layer(tmp_path / name)}:permit_id"])
     outline = geopandas.GeoSeries([box(500_200, 5_599_900, 500_280, 5_599_950)], crs=32633).to_crs(4326)[0]
     overlaps = found.overlaps(outline)
     assert [(one.id, one.name) for one in overlaps] == [("7", "Reserve X"), ("8", None)]
@@ -56,7 +56,7 @@ def test_events_name_the_areas_that_they_overlap(tmp_path):
 def test_wrong_layers_are_refused_by_name(tmp_path):
     good = layer(tmp_path / "parcels.gpkg")
     with pytest.raises(ContextInvalid, match=r"permit_id"):
-        ContextLayer(f"{good}:number")
+        ContextLayers([f"{good}:number"])
     shutil.copy(good, tmp_path / "wrong.fgb")
     (tmp_path / "hidden.gpkg").write_text("<OGRVRTDataSource/>")
     lines = geopandas.GeoDataFrame({"a": [1]}, geometry=[LineString([(0, 0), (1, 1)])], crs=4326)
@@ -70,4 +70,4 @@ def test_wrong_layers_are_refused_by_name(tmp_path):
         "parcels.gpkg",
     ):
         with pytest.raises(ContextInvalid, match=name.partition(":")[0]):
-            ContextLayer(str(tmp_path / name))
+            ContextLayers([str(tmp_path / name)])
