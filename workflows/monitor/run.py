@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +103,7 @@ def update_monitor(
         with writing(folder.place(place.name)):
             folder.place(place.name).mkdir(exist_ok=True)
         write_state(folder.place(place.name) / NAME, place.as_dict())
-    find = finder or Finders(load_captioner)
+    find = finder or partial(find_events, load_captioner=cache(load_captioner))
     for number, place in enumerate(places, start=1):
         own = folder.place(place.name)
         try:
@@ -177,38 +177,33 @@ def update_place(
     write_events(folder, PlaceEvents(made_of, options.confirm, events, (*stored.news, *news)))
 
 
-class Finders:
-    """Chooses the finder by pixel size; the model is loaded once, where it is needed."""
+def find_events(
+    series: Series,
+    options: MonitorOptions,
+    progress: Progress | None,
+    load_captioner: Callable[[], Captioner],
+) -> list[FoundEvent]:
+    """Return the events of a series by the finder that suits its pixel size.
 
-    def __init__(self, load_captioner: Callable[[], Captioner]) -> None:
-        self._load = load_captioner
-        self._captioner: Captioner | None = None
+    Raises:
+        TooCoarse: its pixels are too coarse for any finder.
+    """
+    if len(series.scenes) < 2:
+        return []
+    coarsest = max((scene.info for scene in series.scenes), key=lambda info: info.gsd)
+    if coarsest.gsd > COARSEST * TOLERANCE and not options.force:
+        raise TooCoarse(
+            f"{coarsest.path}: {coarsest.gsd:.3g} m per pixel is coarser than the {COARSEST:g} m up to "
+            "which a place can be monitored; --force tries all the same"
+        )
+    if coarsest.gsd > FINE:
+        from workflows.monitor.step.spans import find_in_spans
+        from workflows.monitor.steps import find_steps
 
-    def __call__(
-        self, series: Series, options: MonitorOptions, progress: Progress | None
-    ) -> list[FoundEvent]:
-        """Return the events of a series.
+        return find_in_spans(series, lambda span, told: find_steps(span, options, told), progress)
+    from workflows.monitor.stacks import find_objects
 
-        Raises:
-            TooCoarse: its pixels are too coarse for any finder.
-        """
-        if len(series.scenes) < 2:
-            return []
-        coarsest = max((scene.info for scene in series.scenes), key=lambda info: info.gsd)
-        if coarsest.gsd > COARSEST * TOLERANCE and not options.force:
-            raise TooCoarse(
-                f"{coarsest.path}: {coarsest.gsd:.3g} m per pixel is coarser than the {COARSEST:g} m up to "
-                "which a place can be monitored; --force tries all the same"
-            )
-        if coarsest.gsd > FINE:
-            from workflows.monitor.step.spans import find_in_spans
-            from workflows.monitor.steps import find_steps
-
-            return find_in_spans(series, lambda span, told: find_steps(span, options, told), progress)
-        self._captioner = self._captioner or self._load()
-        from workflows.monitor.stacks import find_objects
-
-        return list(find_objects(series, options, self._captioner, progress))
+    return find_objects(series, options, load_captioner(), progress)
 
 
 def _news(

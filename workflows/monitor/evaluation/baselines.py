@@ -46,11 +46,6 @@ def plain_steps(values: np.ndarray, months: list[int]) -> list[Reported]:
     return _parts(best > STEP, first, months)
 
 
-def reported_by_pair(outlines: list[MultiPolygon], cube: SeriesCube, month: int) -> list[Reported]:
-    """Return changes of a pair, outlines in WGS84, as events of the month of the later scene."""
-    return [Reported(mask_of(outline, cube), month) for outline in outlines]
-
-
 def mask_of(outline: MultiPolygon, cube: SeriesCube) -> np.ndarray:
     """Return the pixels (h, w) that an outline in WGS84 touches."""
     move = transformer("EPSG:4326", cube.grid.crs)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rscc.evaluation.markdown import table, unit
-from workflows.monitor.evaluation.baselines import mask_of, plain_steps, reported_by_pair, two_dates
+from workflows.monitor.evaluation.baselines import mask_of, plain_steps, two_dates
 from workflows.monitor.evaluation.scores import Reported, StackScores
 from workflows.monitor.evaluation.truth import month_of, read_truth, series_of
 from workflows.monitor.events import FoundEvent, Series
@@ -83,7 +83,11 @@ def evaluate_stacks(
         device: for rscc-medium, see :meth:`rscc.Captioner.load`.
     """
     truth = read_truth(folder)
-    captioner = _medium(device) if baselines else None
+    captioner = None
+    if baselines:
+        from rscc.captioner import Captioner
+
+        captioner = Captioner.load(MEDIUM, device=device)
     names = [MONITOR, *([STEP, PAIR, MEDIUM] if baselines else [])]
     scores = {name: StackScores() for name in names}
     held_out = 0
@@ -99,7 +103,8 @@ def evaluate_stacks(
                 outlines = _pair_outlines(series, captioner)
                 found[STEP] = plain_steps(values, months)
                 found[PAIR] = two_dates(values, months)
-                found[MEDIUM] = reported_by_pair(outlines, cube, months[-1])
+                # As events of the month of the later scene.
+                found[MEDIUM] = [Reported(mask_of(one, cube), months[-1]) for one in outlines]
             size = (cube.grid.height, cube.grid.width)
         for name in names:
             scores[name].add(true, found[name], months, size)
@@ -117,12 +122,6 @@ def _reported(events: list[FoundEvent], series: Series, cube: SeriesCube) -> lis
             gone = None if history.ended_on is None else month_of(history.ended_on)
             reported.append(Reported(mask_of(event.geometry, cube), month_of(history.first_seen), gone))
     return reported
-
-
-def _medium(device: str) -> Any:
-    from rscc.captioner import Captioner
-
-    return Captioner.load(MEDIUM, device=device)
 
 
 def _pair_outlines(series: Series, captioner: Any) -> list[Any]:
