@@ -50,9 +50,6 @@ function draw() {
   place(context);
   if (state.ofChanges) drawFootprints();
   drawOutlines(context);
-  place(context);
-  for (const [pair, casing, line] of [[state.hovered, 4.5, 2.2], [state.selected, 5.5, 2.6]]) {
-    if (pair) stroke(context, pathOf(pair), "#fff", casing, line);
-  }
+  drawChosen();
   drawScale();
 }

@@ -113,6 +113,18 @@ function listenToKeys(actions) {
   for (const button of $$("[data-key]")) button.addEventListener("click", () => actions[button.dataset.key]());
 }
 
+// Corners in absolute page pixels, of steps from corner to corner in parts of a pixel.
+function cornersOf(steps, parts = report.steps) {
+  let [x, y] = [0, 0];
+  const corners = [];
+  for (let i = 0; i < steps.length; i += 2) {
+    x += steps[i] / parts;
+    y += steps[i + 1] / parts;
+    corners.push(x, y);
+  }
+  return corners;
+}
+
 // West, north, east, south of rings, each a flat list of x and y.
 function boxAround(rings) {
   const box = [Infinity, Infinity, -Infinity, -Infinity];
@@ -135,4 +147,22 @@ function pathOf(change) {
     }
   }
   return change.path;
+}
+
+// Draw a square of the ground with the outline of a change into a small canvas; `paint` draws what lies below.
+function drawSquare(canvas, [left, top], side, change, paint) {
+  const context = canvas.getContext("2d");
+  const scale = canvas.width / side;
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  context.setTransform(scale, 0, 0, scale, -left * scale, -top * scale);
+  paint(context, scale);
+  context.lineJoin = "round";
+  // In a small canvas thick lines would hide the change.
+  const line = clamp(canvas.width / 110, 0.8, 2);
+  for (const [width, colour] of [[2.2 * line, "rgba(0,0,0,.55)"], [line, DIRECTIONS[change.direction].colour]]) {
+    context.lineWidth = width / scale;
+    context.strokeStyle = colour;
+    context.stroke(pathOf(change));
+  }
 }

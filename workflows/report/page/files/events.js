@@ -9,16 +9,7 @@ const { scenes } = report;
 const state = { at: scenes.length - 1, outlines: true, playing: 0, selected: null, hovered: null, listed: [] };
 
 const events = report.events.map((event, listing) => {
-  const rings = event.rings.map((steps) => {
-    let [x, y] = [0, 0];
-    const corners = [];
-    for (let i = 0; i < steps.length; i += 2) {
-      x += steps[i] / report.steps;
-      y += steps[i + 1] / report.steps;
-      corners.push(x, y);
-    }
-    return corners;
-  });
+  const rings = event.rings.map((steps) => cornersOf(steps));
   const names = event.context.map((one) => `${one.id} ${one.name ?? ""}`);
   const words = [event.event_id, event.caption, event.kind, event.state, ...names].join(" ").toLowerCase();
   // The map has room for a few words only.
@@ -61,10 +52,7 @@ function draw() {
   if (image) context.drawImage(image, 0, 0, report.width, report.height);
   if (state.outlines) {
     drawOutlines(context);
-    place(context);
-    for (const [event, casing, line] of [[state.hovered, 4.5, 2.2], [state.selected, 5.5, 2.6]]) {
-      if (event) stroke(context, pathOf(event), "#fff", casing, line);
-    }
+    drawChosen();
   }
   drawScale();
 }
@@ -73,19 +61,11 @@ function draw() {
 function drawChip(chip, at, event) {
   const image = imageAt(at, () => drawChip(chip, at, event));
   if (!image) return;
-  const target = chip.getContext("2d");
   const [west, north, east, south] = event.box;
   const side = Math.max(east - west, south - north, 12) * 1.6;
-  const [left, top] = [(west + east - side) / 2, (north + south - side) / 2];
-  const scale = chip.width / side;
-  target.setTransform(1, 0, 0, 1, 0, 0);
-  target.clearRect(0, 0, chip.width, chip.height);
-  target.setTransform(scale, 0, 0, scale, -left * scale, -top * scale);
-  target.imageSmoothingEnabled = scale < 6;
-  target.drawImage(image, 0, 0, report.width, report.height);
-  for (const [line, colour] of [[3, "rgba(0,0,0,.55)"], [1.4, DIRECTIONS[event.change].colour]]) {
-    target.lineWidth = line / scale;
-    target.strokeStyle = colour;
-    target.stroke(pathOf(event));
-  }
+  const corner = [(west + east - side) / 2, (north + south - side) / 2];
+  drawSquare(chip, corner, side, { ...event, direction: event.change }, (context, scale) => {
+    context.imageSmoothingEnabled = scale < 6;
+    context.drawImage(image, 0, 0, report.width, report.height);
+  });
 }

@@ -117,11 +117,7 @@ listenToKeys({
   ArrowLeft: () => setDate(state.at - 1),
   ArrowRight: () => setDate(state.at + 1),
   " ": play,
-  o: () => {
-    state.outlines = !state.outlines;
-    $('#tools [data-key="o"]').ariaPressed = String(state.outlines);
-    redraw();
-  },
+  o: toggleOutlines,
 });
 new ResizeObserver(resize).observe(map);
 showSummary();

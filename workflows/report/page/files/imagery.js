@@ -86,23 +86,12 @@ function drawDate(context, date, seen, scale, later) {
 // Draw a change and its surroundings into a small canvas; of a large one the middle of its largest part, because all
 // of it would be too small to see.
 function drawChip(canvas, date, change, later) {
-  const context = canvas.getContext("2d");
   const [west, north, east, south] = change.box;
   const whole = Math.max(east - west, south - north, 24) * 1.35;
   const side = Math.min(whole, 2 * canvas.width);
   const [x, y] = side < whole ? change.at : [(west + east) / 2, (north + south) / 2];
   const [left, top] = [x - side / 2, y - side / 2];
-  const scale = canvas.width / side;
-  context.setTransform(1, 0, 0, 1, 0, 0);
-  context.clearRect(0, 0, canvas.width, canvas.height);
-  context.setTransform(scale, 0, 0, scale, -left * scale, -top * scale);
-  drawDate(context, date, [left, top, left + side, top + side], scale, later);
-  context.lineJoin = "round";
-  // In a small canvas thick lines would hide the change.
-  const line = clamp(canvas.width / 110, 0.8, 2);
-  for (const [width, colour] of [[2.2 * line, "rgba(0,0,0,.55)"], [line, DIRECTIONS[change.direction].colour]]) {
-    context.lineWidth = width / scale;
-    context.strokeStyle = colour;
-    context.stroke(pathOf(change));
-  }
+  drawSquare(canvas, [left, top], side, change, (context, scale) => {
+    drawDate(context, date, [left, top, left + side, top + side], scale, later);
+  });
 }

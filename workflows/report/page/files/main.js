@@ -72,11 +72,7 @@ const ACTIONS = {
   s: () => { stopBlinking(); setSplit(0.5); },
   d: () => { stopBlinking(); setSplit(0); },
   b: blink,
-  o: () => {
-    state.outlines = !state.outlines;
-    $('#tools [data-key="o"]').ariaPressed = String(state.outlines);
-    compose();
-  },
+  o: toggleOutlines,
   "?": () => $("#keys").showModal(),
   ...Object.fromEntries(VERDICTS.map((verdict, i) => [i + 1, () => judge(verdict)])),
 };

@@ -75,9 +75,7 @@ function draw() {
   }
   if (state.outlines) {
     context.drawImage(layer("outlines"), 0, 0);
-    place(context);
-    if (state.hovered && state.hovered !== state.selected) stroke(context, pathOf(state.hovered), "#fff", 4.5, 2.2);
-    if (state.selected) stroke(context, pathOf(state.selected), "#fff", 5.5, 2.6);
+    drawChosen();
   }
   $("#line").style.left = `${(100 * x) / width}%`;
   $("#line").hidden = state.split <= 0 || state.split >= 1;

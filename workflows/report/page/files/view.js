@@ -84,6 +84,19 @@ function stroke(target, path, colour, casing, line) {
   target.stroke(path);
 }
 
+// The change under the pointer and the selected one, in white.
+function drawChosen() {
+  place(context);
+  if (state.hovered && state.hovered !== state.selected) stroke(context, pathOf(state.hovered), "#fff", 4.5, 2.2);
+  if (state.selected) stroke(context, pathOf(state.selected), "#fff", 5.5, 2.6);
+}
+
+function toggleOutlines() {
+  state.outlines = !state.outlines;
+  $('#tools [data-key="o"]').ariaPressed = String(state.outlines);
+  redraw("outlines");
+}
+
 // A change too small to be visible gets a dot, the first direction on top.
 function drawMarkers(target, seen) {
   for (const change of paths.flatMap(([, , members]) => members).reverse()) {

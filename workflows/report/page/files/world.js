@@ -5,11 +5,9 @@ const world = JSON.parse(document.getElementById("world").textContent);
 function pathOfLines(lines_, isClosed) {
   const path = new Path2D();
   for (const steps of lines_) {
-    let [x, y] = [0, 0];
-    for (let i = 0; i < steps.length; i += 2) {
-      x += steps[i] / world.steps;
-      y += steps[i + 1] / world.steps;
-      path[i ? "lineTo" : "moveTo"]((x - report.west) * report.across, (report.north - y) * report.along);
+    const corners = cornersOf(steps, world.steps);
+    for (let i = 0; i < corners.length; i += 2) {
+      path[i ? "lineTo" : "moveTo"]((corners[i] - report.west) * report.across, (report.north - corners[i + 1]) * report.along);
     }
     if (isClosed) path.closePath();
   }
