@@ -12,11 +12,8 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="255,210,63,70" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="20,24,29,200" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.9" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>
@@ -25,9 +22,7 @@
             <Option type="QString" name="color" value="0,0,0,0" />
             <Option type="QString" name="style" value="no" />
             <Option type="QString" name="outline_color" value="255,210,63,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.5" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>
@@ -38,9 +33,7 @@
             <Option type="QString" name="color" value="255,122,184,255" />
             <Option type="QString" name="style" value="b_diagonal" />
             <Option type="QString" name="outline_color" value="20,24,29,200" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.9" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>
@@ -49,9 +42,7 @@
             <Option type="QString" name="color" value="0,0,0,0" />
             <Option type="QString" name="style" value="no" />
             <Option type="QString" name="outline_color" value="255,122,184,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.5" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>
@@ -62,9 +53,7 @@
             <Option type="QString" name="color" value="108,203,255,255" />
             <Option type="QString" name="style" value="diagonal_x" />
             <Option type="QString" name="outline_color" value="20,24,29,200" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.9" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>
@@ -73,9 +62,7 @@
             <Option type="QString" name="color" value="0,0,0,0" />
             <Option type="QString" name="style" value="no" />
             <Option type="QString" name="outline_color" value="108,203,255,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.5" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>
@@ -84,11 +71,8 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="242,242,242,70" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="20,24,29,200" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.9" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>
@@ -97,9 +81,7 @@
             <Option type="QString" name="color" value="0,0,0,0" />
             <Option type="QString" name="style" value="no" />
             <Option type="QString" name="outline_color" value="242,242,242,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.5" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="round" />
           </Option>
         </layer>

@@ -19,11 +19,9 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="255,210,63,30" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="255,210,63,255" />
             <Option type="QString" name="outline_style" value="dash" />
             <Option type="QString" name="outline_width" value="0.6" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
         </layer>
@@ -32,11 +30,8 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="255,127,80,60" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="214,69,20,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.6" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
         </layer>
@@ -45,11 +40,8 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="120,160,220,40" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="60,100,180,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.6" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
         </layer>
@@ -58,11 +50,9 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="0,0,0,0" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="150,150,150,180" />
             <Option type="QString" name="outline_style" value="dot" />
             <Option type="QString" name="outline_width" value="0.6" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
         </layer>

@@ -11,11 +11,8 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="90,140,110,25" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="60,93,73,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.5" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
         </layer>
@@ -24,11 +21,8 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="200,40,40,25" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="133,26,26,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.5" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
         </layer>
@@ -37,11 +31,8 @@
         <layer class="SimpleFill" enabled="1" locked="0" pass="0">
           <Option type="Map">
             <Option type="QString" name="color" value="130,130,130,25" />
-            <Option type="QString" name="style" value="solid" />
             <Option type="QString" name="outline_color" value="86,86,86,255" />
-            <Option type="QString" name="outline_style" value="solid" />
             <Option type="QString" name="outline_width" value="0.5" />
-            <Option type="QString" name="outline_width_unit" value="MM" />
             <Option type="QString" name="joinstyle" value="miter" />
           </Option>
         </layer>
