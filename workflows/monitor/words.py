@@ -1,7 +1,7 @@
 """Sentences of events, and the stories of sites; they state what the evidence holds, and nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rscc.text.map_sentences import sentence_case
 from rscc.text.wording import listed, number_words
@@ -11,8 +11,7 @@ from workflows.monitor.history import History
 from workflows.report.looked_at import area_in_words
 
 
-@dataclass(frozen=True)
-class _Clause:
+class _Clause(NamedTuple):
     """Words for a kind of event: without a number, for one object, and for several."""
 
     none: str

@@ -23,7 +23,7 @@ _REASONS = {
 # A smaller share of the ground is not worth a clause: edges of warped scenes. Where less is left, that is
 # told: a small site in a large canvas.
 _WORTH_SAYING = 0.005
-_HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
+_UNITS = (("km2", 1e6, 1), ("ha", 1e4, 1), ("m2", 1.0, 0))
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,10 @@ class LookedAt:
     @property
     def judged(self) -> str:
         """The ground that was judged, in words: ``31.8 of 32.2 ha``, or ``32.2 ha``."""
-        total = area_in_words(self.total_m2)
+        total, judged = area_in_words(self.total_m2), self.total_m2 - self.unjudged_m2
         if not self.unjudged_m2:
             return total
-        if self._is_small_site:
-            return f"{area_in_words(self.total_m2 - self.unjudged_m2)} of {total}"
-        return f"{self._in_same_unit(self.total_m2 - self.unjudged_m2).split()[0]} of {total}"
+        return f"{area_in_words(judged) if self._is_small_site else self._in_same_unit(judged)[0]} of {total}"
 
     @property
     def unjudged(self) -> str | None:
@@ -74,26 +72,27 @@ class LookedAt:
         why = listed(list(self.reasons)).replace(" and ", " or ") if self.reasons else "not judged"
         if self._is_small_site:
             return f"all but {area_in_words(self.total_m2 - self.unjudged_m2)} is {why}"
-        return f"{self._in_same_unit(self.unjudged_m2)} were {why}"
+        return f"{' '.join(self._in_same_unit(self.unjudged_m2))} were {why}"
 
     @property
     def _is_small_site(self) -> bool:
         return self.total_m2 - self.unjudged_m2 < _WORTH_SAYING * self.total_m2
 
-    def _in_same_unit(self, area: float) -> str:
-        """Return an area in the unit of all of the ground."""
-        unit = area_in_words(self.total_m2).split()[1]
-        size = {"m2": 1.0, "ha": _HECTARE, "km2": _SQUARE_KILOMETRE}[unit]
-        return f"{area / size:,.{0 if unit == 'm2' else 1}f} {unit}"
+    def _in_same_unit(self, area: float) -> tuple[str, str]:
+        """Return an area in the unit of all of the ground, and that unit."""
+        unit, size, digits = _unit_of(self.total_m2)
+        return f"{area / size:,.{digits}f}", unit
+
+
+def _unit_of(area: float) -> tuple[str, float, int]:
+    """Return the unit that suits an area, its square metres, and the decimals that are told."""
+    return next((one for one in _UNITS if area >= one[1]), _UNITS[-1])
 
 
 def area_in_words(area: float) -> str:
     """Return an area, given in square metres, in the unit that suits its size."""
-    if area >= _SQUARE_KILOMETRE:
-        return f"{area / _SQUARE_KILOMETRE:,.1f} km2"
-    if area >= _HECTARE:
-        return f"{area / _HECTARE:,.1f} ha"
-    return f"{area:,.0f} m2"
+    unit, size, digits = _unit_of(area)
+    return f"{area / size:,.{digits}f} {unit}"
 
 
 def number_in(run: Run, *names: str) -> float:

@@ -48,12 +48,10 @@ def plain_steps(values: np.ndarray, months: list[int]) -> list[Reported]:
 
 def mask_of(outline: MultiPolygon, cube: SeriesCube) -> np.ndarray:
     """Return the pixels (h, w) that an outline in WGS84 touches."""
-    move = transformer("EPSG:4326", cube.grid.crs)
-    moved = shapely.transform(outline, lambda xy: np.column_stack(move.transform(xy[:, 0], xy[:, 1])))
-    size = (cube.grid.height, cube.grid.width)
-    return np.asarray(rasterize([(moved, 1)], size, transform=cube.grid.transform, all_touched=True)).astype(
-        bool
-    )
+    move = transformer("EPSG:4326", cube.grid.crs).transform
+    moved, size = shapely.transform(outline, move, interleaved=False), (cube.grid.height, cube.grid.width)
+    touched = rasterize([(moved, 1)], size, transform=cube.grid.transform, all_touched=True)
+    return np.asarray(touched).astype(bool)
 
 
 def _parts(changed: np.ndarray, first: np.ndarray, months: list[int]) -> list[Reported]:
