@@ -97,7 +97,7 @@ def on_ground(category: str, ground: int = 255, style: str | None = None) -> np.
     symbols = {one.get("value"): one.get("symbol") for one in root.iter("category")}
     (symbol,) = (one for one in root.iter("symbol") if one.get("name") == symbols[category])
     # Further layers of a symbol are lines.
-    text = next(one.get("v") for one in symbol.iter("prop") if one.get("k") == "color")
+    text = next(one.get("value") for one in symbol.iter("Option") if one.get("name") == "color")
     *colour, alpha = map(int, text.split(","))
     return ground * (1 - alpha / 255) + np.array(colour) * alpha / 255
 
