@@ -37,9 +37,10 @@ def qgis(
     terminal: Terminal,
 ) -> None:
     """Write a QGIS project of a report: both scenes, the changes, and a bookmark for each change."""
-    from workflows.report.qgis.project import write_project
+    from workflows.report.qgis.project import MOST_BOOKMARKS, write_project
 
     scenes = moved_scenes(before, after)
-    made = write_project(report, output, scenes, servers=options, overwrite=overwrite)
-    text = f"{made.path}: {counted(made.changes, 'change')}, {made.bookmarks:,} as bookmarks; open it in QGIS"
-    terminal.result(text, {"output": str(made.path), "changes": made.changes, "bookmarks": made.bookmarks})
+    path, changes = write_project(report, output, scenes, servers=options, overwrite=overwrite)
+    bookmarks = min(changes, MOST_BOOKMARKS)
+    text = f"{path}: {counted(changes, 'change')}, {bookmarks:,} as bookmarks; open it in QGIS"
+    terminal.result(text, {"output": str(path), "changes": changes, "bookmarks": bookmarks})

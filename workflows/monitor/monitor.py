@@ -67,16 +67,21 @@ class Monitor:
     @cached_property
     def events(self) -> GeoDataFrame:
         """All events as a table, see docs/monitor.md; dropped ones included."""
-        from workflows.monitor.outputs.tables import EVENTS, event_rows, frame_of
+        from workflows.monitor.outputs.tables import EVENTS, event_rows
 
-        return frame_of(EVENTS, event_rows(self.all_events))
+        return self._frame(EVENTS.names, event_rows(self.all_events))
 
     @cached_property
     def observations(self) -> GeoDataFrame:
         """What each scene says about each event, as a table."""
-        from workflows.monitor.outputs.tables import OBSERVATIONS, frame_of, observation_rows
+        from workflows.monitor.outputs.tables import OBSERVATIONS, observation_rows
 
-        return frame_of(OBSERVATIONS, observation_rows(self.all_events))
+        return self._frame(OBSERVATIONS.names, observation_rows(self.all_events))
+
+    def _frame(self, columns: list[str], rows: Iterable[dict[str, Any]]) -> GeoDataFrame:
+        from geopandas import GeoDataFrame
+
+        return GeoDataFrame(list(rows), columns=columns, geometry="geometry", crs="EPSG:4326")
 
     def since(self, date: str) -> list[Event]:
         """Return the events whose state changed at a date or later, by the scenes' dates, in order of time.

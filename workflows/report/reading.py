@@ -8,11 +8,18 @@ from typing import Any
 
 from rscc.files import parsed_json, read_file
 from tiling import is_special_file
+from workflows.bounded import bounded_memory, open_database
 from workflows.errors import ReportInvalid
 from workflows.printable import printable
 from workflows.report.change import VERDICTS, Change, Chips, attributes_of, given_columns, id_of, is_valid
 from workflows.report.edited import completed
-from workflows.report.formats.layers import LAYER_FORMATS, READ_ERRORS, Geopackage, Parquet, open_layer
+from workflows.report.formats.layers import (
+    LAYER_FORMATS,
+    READ_ERRORS,
+    Geopackage,
+    parquet_features,
+    parquet_record,
+)
 from workflows.report.geojson import outlines_in
 from workflows.report.report import Report
 
@@ -90,15 +97,15 @@ def report_content(path: Path) -> dict[str, Any]:
 def layer_record(path: Path) -> Any:
     """Return the run record in a layer of :data:`LAYER_FORMATS`, of a pair or of an archive; None without."""
     with _layer(path) as layer:
-        return layer.record()
+        return parquet_record(path) if layer is None else layer.record()
 
 
 def chips_in(path: Path) -> Chips:
     """Return the pictures of changes in a GeoPackage; none of a file of another format."""
-    if path.suffix.lower() not in LAYER_FORMATS:
+    if path.suffix.lower() != ".gpkg":
         return {}
     with _layer(path) as layer:
-        return layer.chips()
+        return {} if layer is None else layer.chips()
 
 
 def no_report(path: Path, what: str) -> ReportInvalid:
@@ -108,7 +115,7 @@ def no_report(path: Path, what: str) -> ReportInvalid:
 
 def _layer_content(path: Path) -> dict[str, Any]:
     with _layer(path) as layer:
-        record = layer.record()
+        record = parquet_record(path) if layer is None else layer.record()
         # The record of an archive names no scenes: its pairs have different ones.
         if isinstance(record, dict) and "inputs" not in record:
             raise ReportInvalid(
@@ -116,15 +123,21 @@ def _layer_content(path: Path) -> dict[str, Any]:
                 "its pairs, ARCHIVE/pairs/PAIR/changes.geojson, or convert the layer with ogr2ogr"
             )
         _check_size(path)
-        features = completed(list(layer.features()), record)
+        rows = parquet_features(path, LARGEST_BYTES) if layer is None else layer.features()
+        features = completed(list(rows), record)
     return {"type": "FeatureCollection", "rscc": record, "features": features}
 
 
 @contextmanager
-def _layer(path: Path) -> Iterator[Geopackage | Parquet]:
+def _layer(path: Path) -> Iterator[Geopackage | None]:
+    """Bound what reading a layer takes; yield what reads a GeoPackage, None for a GeoParquet file."""
     try:
-        with open_layer(path, LARGEST_BYTES) as layer:
-            yield layer
+        with bounded_memory():
+            if path.suffix.lower() == ".gpkg":
+                with open_database(path) as base:
+                    yield Geopackage(base, LARGEST_BYTES)
+            else:
+                yield None
     except READ_ERRORS as error:
         reason = "it takes too much memory" if isinstance(error, MemoryError) else printable(str(error))
         raise no_report(path, f"it cannot be read ({reason})") from error

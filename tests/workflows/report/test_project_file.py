@@ -47,7 +47,7 @@ def report(tmp_path):
 
 def project(report, target=None, scenes=None):
     """The XML of the project of a report."""
-    with zipfile.ZipFile(write_project(report, target, scenes, servers=SERVERS).path) as archive:
+    with zipfile.ZipFile(write_project(report, target, scenes, servers=SERVERS)[0]) as archive:
         (name,) = archive.namelist()
         return ElementTree.fromstring(archive.read(name))
 
@@ -128,10 +128,10 @@ def test_a_server_that_the_user_names_is_named_in_the_project_but_no_secret(repo
 
 
 def test_nothing_is_overwritten_unasked_and_the_suffix_is_known(report, tmp_path):
-    made = write_project(report, servers=SERVERS).path
+    made, _ = write_project(report, servers=SERVERS)
     with pytest.raises(OutputExists):
         write_project(report, servers=SERVERS)
-    assert write_project(report, servers=SERVERS, overwrite=True).path == made
+    assert write_project(report, servers=SERVERS, overwrite=True) == (made, 3)
     with pytest.raises(FormatUnsupported):
         write_project(report, tmp_path / "p.zip", servers=SERVERS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,9 +15,6 @@ from workflows.report.formats.parquet import BBOX, GEOMETRY, Row, write_changes
 from workflows.report.formats.writing import batches
 from workflows.report.geojson import CRS, json_text
 from workflows.report.qgis import file_text
-
-if TYPE_CHECKING:
-    from geopandas import GeoDataFrame
 
 _TEXTS = ("place", "site", "state", "kind", "direction", "caption")
 _DATES = ("last_absent", "first_seen", "confirmed_on", "last_seen", "ended_on")
@@ -89,11 +85,3 @@ def write_tables(folder: Path, events: Sequence[Event]) -> None:
         for name, (schema, rows) in tables.items()
     ]
     write_geopackage(folder / "events.gpkg", layers, crs=CRS, record=None)
-
-
-def frame_of(schema: pa.Schema, rows: Iterator[Row]) -> GeoDataFrame:
-    """Return rows of a table as a GeoDataFrame, with the columns of ``schema``."""
-    from geopandas import GeoDataFrame
-
-    columns = list(schema.names)
-    return GeoDataFrame(list(rows), columns=columns, geometry=GEOMETRY, crs=CRS)

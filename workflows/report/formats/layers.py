@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.files import parsed_json
 from tiling import ReprojectionFailed, UnsafeReference, checked_crs, pole_in, to_wgs84, transformer
-from workflows.bounded import bounded_memory, check_depth, open_database
+from workflows.bounded import check_depth
 from workflows.report.change import FLAGS, GIVEN, LISTS, PROPERTIES, Chips, given_columns
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 
@@ -49,51 +49,28 @@ _TABLES = (LAYER, _METADATA, _REFERENCES, "gpkg_geometry_columns", "gpkg_spatial
 _HEADER, _BOXES = 8, {1: 32, 2: 48, 3: 48, 4: 64}
 
 
-@contextmanager
-def open_layer(path: Path, most: int) -> Iterator[Geopackage | Parquet]:
-    """Open the layer of changes in a file of :data:`LAYER_FORMATS`.
+def parquet_record(path: Path) -> Any:
+    """Return the run record in a GeoParquet file; None without one."""
+    from workflows.report.formats.parquet import read_record  # pyarrow: not for every report
+
+    text = read_record(path)
+    return None if text is None else parsed_json(text)
+
+
+def parquet_features(path: Path, most: int) -> Iterator[dict[str, Any]]:
+    """Yield the changes in a GeoParquet file as features; an outline that cannot be read is None.
 
     Args:
-        most: bytes that may be read from it, after unpacking.
-
-    Raises:
-        One of :data:`READ_ERRORS`, here or while the layer is read.
+        most: bytes that may be read, after unpacking.
     """
-    with bounded_memory():
-        if path.suffix.lower() == ".gpkg":
-            with open_database(path) as base:
-                yield Geopackage(base, most)
-        else:
-            yield Parquet(path, most)
+    from workflows.report.formats.parquet import GEOMETRY, read_rows
 
-
-class Parquet:
-    """The changes in a GeoParquet file."""
-
-    def __init__(self, path: Path, most: int) -> None:
-        self._path, self._most = path, most
-
-    def record(self) -> Any:
-        """Return the run record; None without one."""
-        from workflows.report.formats.parquet import read_record  # pyarrow: not for every report
-
-        text = read_record(self._path)
-        return None if text is None else parsed_json(text)
-
-    def features(self) -> Iterator[dict[str, Any]]:
-        """Yield the changes as GeoJSON features; an outline that cannot be read is None."""
-        from workflows.report.formats.parquet import GEOMETRY, read_rows
-
-        for row in read_rows(self._path, self._most):
-            yield _feature(row, _outline(row.pop(GEOMETRY), exact=row.get("outline_of") == GIVEN))
-
-    def chips(self) -> Chips:
-        """Return no pictures: the format has none."""
-        return {}
+    for row in read_rows(path, most):
+        yield _feature(row, _outline(row.pop(GEOMETRY), exact=row.get("outline_of") == GIVEN))
 
 
 class Geopackage:
-    """The layer of changes of a GeoPackage."""
+    """The layer of changes of a GeoPackage; ``most`` bytes may be read from it."""
 
     def __init__(self, base: sqlite3.Connection, most: int) -> None:
         self._base, self._left = base, most

@@ -39,15 +39,6 @@ Box = tuple[float, float, float, float]
 """West, south, east and north."""
 
 
-@dataclass(frozen=True)
-class WrittenProject:
-    """A project, and how many changes and bookmarks it has."""
-
-    path: Path
-    changes: int
-    bookmarks: int
-
-
 def write_project(
     report: Path,
     target: Path | None = None,
@@ -55,8 +46,8 @@ def write_project(
     *,
     servers: ServerOptions,
     overwrite: bool = False,
-) -> WrittenProject:
-    """Write a QGIS project of a report.
+) -> tuple[Path, int]:
+    """Write a QGIS project of a report; return its path, and its number of changes.
 
     Args:
         target: ``.qgz`` or ``.qgs``; None: the name of the report with ``.qgz``.
@@ -86,8 +77,7 @@ def write_project(
         _check_source(info)
     text = _project_text(target, read, before, after)
     write_together({target: [zipped(text) if target.suffix.lower() == ".qgz" else text]})
-    count = len(read.changes)
-    return WrittenProject(target, count, min(count, MOST_BOOKMARKS))
+    return target, len(read.changes)
 
 
 def _check_source(info: SceneInfo) -> None:
