@@ -26,7 +26,7 @@ from tiling.preconditions import Precondition
 from tiling.prefetch import map_ahead
 from tiling.radiometry import Scale, Stretch, Table
 from tiling.registration import NOTICEABLE, Registration, measure
-from tiling.sampling import everywhere, only_values, sample_cells, sample_pixels
+from tiling.sampling import everywhere, sample_cells, sample_pixels
 from tiling.scene import SceneInfo, describe
 from tiling.site import data_site, within
 from tiling.working_grid import Bounds, Frame, plan_frame
@@ -255,8 +255,6 @@ class ScenePair:
         sample = sample_pixels(read, *size, for_stretch=fitted)
         if sample is None:
             raise NothingValid(self._empty_scene())
-        if any((pixels == pixels.flat[0]).all() for pixels in sample):
-            self._note(*pair_notes.flat_dates(infos, only_values(read, *size)))
         ground: Sequence[np.ndarray] = sample
         if scale is None:
             notes, ground = pair_notes.undeclared_nodata(infos, sample)

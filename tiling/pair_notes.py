@@ -26,16 +26,6 @@ def unused_masks(infos: Sequence[SceneInfo]) -> Iterator[str]:
             )
 
 
-def flat_dates(infos: Sequence[SceneInfo], values: Sequence[float | None]) -> Iterator[str]:
-    """Warn of dates whose pixels all have one of ``values``: no change can be found there."""
-    for info, value in zip(infos, values, strict=True):
-        if value is not None:
-            yield (
-                f"{info.path}: all its pixels on the common ground are {value:g}, so no change can be found; "
-                "if the scene should not be empty, get it again"
-            )
-
-
 def filled(infos: Sequence[SceneInfo], fills: Sequence[Sequence[Fill]]) -> Iterator[str]:
     """Say which ground counts as nodata though it is not declared."""
     for info, found in zip(infos, fills, strict=True):

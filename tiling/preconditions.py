@@ -146,7 +146,8 @@ def contrast(infos: Infos, sample: Samples, stretch: Stretch) -> Precondition:
         grey = (pixels if table is None else table.grey(pixels)).mean(axis=0)
         low, high = np.percentile(grey, (2, 98))
         spans.append(high - low)
-        if 0 < high - low < LOW_CONTRAST:
+        # All of one value, or of few; a mostly plain ground may have its objects outside the percentiles.
+        if 0 < high - low < LOW_CONTRAST or np.ptp(grey) == 0:
             warnings.append(
                 f"{info.path}: it is shown with {high - low:.0f} of 255 grey values, so hardly anything is "
                 "seen; give a clearer scene, or other limits as --scale"

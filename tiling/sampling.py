@@ -61,20 +61,6 @@ def sample_cells(read: Read, width: int, height: int) -> tuple[np.ndarray, np.nd
     return _joined(dates)
 
 
-def only_values(read: Read, width: int, height: int) -> tuple[float | None, float | None]:
-    """Return the only value of each date; None for a date with several values in the sampled windows."""
-    seen: tuple[set[float], set[float]] = (set(), set())
-    for window in lattice(width, height):
-        *dates, valid = read(window)
-        for values, image in zip(seen, dates, strict=True):
-            if valid.any():
-                values |= {image[:, valid].min().item(), image[:, valid].max().item()}
-        if all(len(values) > 1 for values in seen):
-            break
-    first, second = (values.pop() if len(values) == 1 else None for values in seen)
-    return first, second
-
-
 def everywhere(width: int, height: int) -> Iterator[Window]:
     """Yield windows that cover a scene once."""
     for tile in TileGrid(width, height, SEARCH, 0):

@@ -208,16 +208,6 @@ class ChangeMaps:
         missing: np.ndarray = np.isnan(self.pixels(window))
         return missing
 
-    def visibility(self, window: Window) -> np.ndarray:
-        """Return what hides the ground in a window on each date, (2, h, w) uint8.
-
-        A value is an index of :data:`~workflows.scene.visibility.layer.HIDDEN_BY`; 0 is clear ground.
-
-        Raises:
-            SceneDamaged, MapsUnusable: the file cannot be decoded, or is none of ours.
-        """
-        return self.seen.classes(window)
-
     @cached_property
     def seen(self) -> Visibility:
         """What can be seen of both dates."""

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from typing import Any
 
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
@@ -40,26 +40,14 @@ from workflows.scene.words.location import ground_of
 _REVIEWED = ("review_status", "reviewer", "reviewer_caption", "reviewer_note", "reviewed_at")
 
 
-class NewSettings(Protocol):
-    """Settings that replace those of a report; None leaves them."""
-
-    @property
-    def threshold(self) -> float | None: ...  # noqa: D102
-    @property
-    def min_area(self) -> float | None: ...  # noqa: D102
-    @property
-    def group_distance(self) -> float | None: ...  # noqa: D102
-    @property
-    def context(self) -> tuple[str, ...]: ...  # noqa: D102
-
-
-def remake(report: Report, options: NewSettings, maps: Path | None = None) -> Report:
+def remake(report: Report, options: Any, maps: Path | None = None) -> Report:
     """Return a report as a run with other settings would have made it, with full sentences.
 
     Changes that a person drew stay. A verdict stays with a change whose outlines are as they were. Context
     layers are not kept in a report, so they are given again.
 
     Args:
+        options: has ``threshold``, ``min_area``, ``group_distance`` and ``context``; None leaves a setting.
         maps: the folder of the maps; None: where the report says, or beside the report.
 
     Raises:
@@ -155,7 +143,7 @@ def _is_of_run(about: Mapping[str, Any], run: Run) -> bool:
     )
 
 
-def _options(run: Run, name: str, new: NewSettings) -> SceneOptions:
+def _options(run: Run, name: str, new: Any) -> SceneOptions:
     """Return the settings of a report with the new ones."""
     old: dict[str, Any] = {setting: run["settings"].get(setting) for setting in MADE_BY}
     regular = run["settings"].get("regularize")

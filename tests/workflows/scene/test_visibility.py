@@ -117,7 +117,7 @@ def test_the_layer_is_a_geotiff_on_the_scenes_and_is_read_by_window(tmp_path):
         assert file.res == (CELL * scene.res[0], CELL * scene.res[1])
         assert file.descriptions[:2] == ("before", "after")
     maps = read_maps(folder)
-    before, after = maps.visibility(Window(90, 40, 60, 20))
+    before, after = maps.seen.classes(Window(90, 40, 60, 20))
     maps.close()
     assert not before.any()
     np.testing.assert_array_equal(after[0], np.where(np.arange(90, 150) >= 104, CLOUD, 0))
@@ -139,7 +139,7 @@ def test_a_layer_of_strangers_is_refused(tmp_path, wrong):
         file.write(values)
     maps = read_maps(folder)
     with pytest.raises(MapsUnusable, match="visibility"):
-        maps.visibility(Window(0, 0, 32, 32))
+        maps.seen.classes(Window(0, 0, 32, 32))
     maps.close()
 
 

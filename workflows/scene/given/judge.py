@@ -108,7 +108,7 @@ def _mask(outline: MultiPolygon, window: Window) -> np.ndarray:
 
 def _hidden_by(maps: ChangeMaps, window: Window, mask: np.ndarray) -> str:
     """Return what hides most of an outline; outside where nothing does."""
-    classes = maps.visibility(window)[:, mask].max(axis=0)
+    classes = maps.seen.classes(window)[:, mask].max(axis=0)
     counts = np.bincount(classes, minlength=len(HIDDEN_BY))
     counts[0] = 0
     return HIDDEN_BY[counts.argmax()] or OUTSIDE

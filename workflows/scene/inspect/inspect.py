@@ -45,10 +45,11 @@ class Inspection:
 
     Attributes:
         before, after: format, size, bands, type, masks, reference system, placement, date of each scene.
-        overlap: the ground that both show: shares of each scene, area, map extent, share with data.
+        overlap: the ground that both show: its area and its bounds.
         resampling: how each scene comes onto the grid.
         pair: ``bands``, ``stretch``, ``normalization``, ``registration``, ``focus`` as in the run record.
         expected: memory and time that the run takes.
+        preconditions: what was checked, with the shares of the scenes in common and with data.
         refusals: why there would be no run; the run's own error first.
     """
 

@@ -3,11 +3,8 @@
 import math
 from typing import Any
 
-import numpy as np
-import shapely
 from pyproj import CRS
 from rasterio.enums import Resampling
-from shapely.geometry import Polygon
 
 from tiling import (
     BandChoice,
@@ -15,17 +12,13 @@ from tiling import (
     SceneInfo,
     ScenePair,
     common_ground,
-    lattice,
     pole_in,
     to_wgs84,
-    transformer,
 )
 from workflows.dates import SceneDate
 from workflows.report.geojson import collection_bbox, rounded
 from workflows.report.record import scene_record
 
-# Windows a side that are read to tell how much of the common ground has data on both dates.
-LOOKED_AT = 8
 # A rotation or shear below this many degrees is a rounding error of the file.
 TURNED = 1e-4
 
@@ -78,39 +71,15 @@ def placement_words(info: SceneInfo) -> str:
 
 
 def overlap_facts(pair: ScenePair) -> dict[str, Any]:
-    """Return what ground both scenes show: shares of 0..1, square metres, and west, south, east, north.
-
-    ``bounds`` are degrees, None around a pole; ``share_valid`` is the share of it with data on both dates,
-    estimated from windows spread over it; ``share_after`` is None where AFTER is too large for the grid.
-    """
+    """Return the ground that both scenes show: square metres, and bounds in degrees, None around a pole."""
     grid = pair.grid
     ground = common_ground(pair.before, pair.after, grid.crs)
-    shares = [_share(ground, info, grid.crs) for info in (pair.before, pair.after)]
-    valid = seen = 0
-    for window in lattice(grid.width, grid.height, LOOKED_AT):
-        mask = pair.read(window)[2]
-        valid, seen = valid + int(mask.sum()), seen + mask.size
     around_pole = pole_in(ground, grid.crs)
     cell = abs(grid.transform.a * grid.transform.e)
     return {
-        "share_before": shares[0],
-        "share_after": shares[1],
-        "share_valid": round(valid / seen, 4),
         "area_m2": round(ground.area / cell * grid.gsd**2, 1),
         "bounds": None if around_pole else collection_bbox([rounded(to_wgs84(ground, grid.crs))]),
     }
-
-
-def _share(ground: Polygon, info: SceneInfo, crs: Any) -> float | None:
-    footprint = shapely.segmentize(info.footprint, max(info.footprint.length / 1000, 1e-9))
-    if info.crs != crs:
-        move = transformer(info.crs, crs)
-        footprint = shapely.transform(
-            footprint, lambda xy: np.column_stack(move.transform(xy[:, 0], xy[:, 1]))
-        )
-    if not np.isfinite(shapely.get_coordinates(footprint)).all() or footprint.area == 0:
-        return None
-    return round(min(1.0, ground.area / footprint.area), 4)
 
 
 def layer_facts(layer: GriddedScene) -> dict[str, Any]:

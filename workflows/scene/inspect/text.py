@@ -135,13 +135,7 @@ def _mask(scene: Mapping[str, Any]) -> str:
 
 
 def _ground(overlap: Mapping[str, Any]) -> list[str]:
-    shares = [
-        f"{_percent(overlap[f'share_{role}'])} of {role}"
-        for role in ("before", "after")
-        if overlap[f"share_{role}"] is not None
-    ]
-    text = f"{_area(overlap['area_m2'])} in common: {', '.join(shares)}"
-    lines = [f"{text}; {_percent(overlap['share_valid'])} of it has data on both dates"]
+    lines = [f"{_area(overlap['area_m2'])} in common"]
     if overlap["bounds"] is not None:
         lines.append("within {:.5f},{:.5f},{:.5f},{:.5f} (west,south,east,north)".format(*overlap["bounds"]))
     return lines
@@ -219,10 +213,3 @@ def _area(square_metres: float) -> str:
     if square_metres >= 1e5:
         return f"{square_metres / 1e6:,.3g} km2" if square_metres < 1e9 else f"{square_metres / 1e6:,.0f} km2"
     return f"{square_metres:,.0f} m2"
-
-
-def _percent(share: float) -> str:
-    # What is nearly all is not all.
-    if 0.995 <= share < 1:
-        return "over 99 %"
-    return "under 1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
