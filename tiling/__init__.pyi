@@ -4,7 +4,6 @@ from .access import Access as Access
 from .band_names import spectral_parts as spectral_parts
 from .band_stack import grid_of as grid_of
 from .band_stack import stack_vrt as stack_vrt
-from .band_values import BandValues as BandValues
 from .bands import BandChoice as BandChoice
 from .bands import choose_bands as choose_bands
 from .crs_texts import checked_crs as checked_crs
@@ -68,6 +67,7 @@ from .scene import describe as describe
 from .scene import files_of as files_of
 from .scene import open_scene as open_scene
 from .sidecars import MAX_TEXT_BYTES as MAX_TEXT_BYTES
+from .spectral import BandValues as BandValues
 from .spectral import SpectralPair as SpectralPair
 from .vrt_checks import checked_vrt as checked_vrt
 from .vrt_checks import looks_like_vrt as looks_like_vrt

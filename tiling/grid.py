@@ -31,6 +31,11 @@ class Window:
         """The first row below the window."""
         return self.row_off + self.height
 
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """First column and row, and the first ones behind: left, top, right and bottom of its outline."""
+        return self.col_off, self.row_off, self.col_end, self.row_end
+
     def intersection(self, other: Window) -> Window:
         """Return the pixels in both; width or height is 0 if there are none."""
         col, row = max(self.col_off, other.col_off), max(self.row_off, other.row_off)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from tiling import pair_notes, preconditions
+from tiling import preconditions
 from tiling.bands import BandRequest, choose_bands, unnamed_band
 from tiling.block_cache import Block
 from tiling.data_blocks import common_data
@@ -122,7 +122,7 @@ class ScenePair:
             for info, choice in zip(infos, choices, strict=True)
         )
         pair = cls(first, second, planned, frame)
-        pair._note(*(choice.warning for choice in choices), *pair_notes.unused_masks(infos))
+        pair._note(*(choice.warning for choice in choices), *preconditions.unused_masks(infos))
         pair._note(*(unnamed_band(each.info, "alpha") for each in (first, second) if each.alpha_is_picture))
         try:
             pair._require(preconditions.pixel_size(infos), preconditions.overlap(infos, planned.grid))
@@ -245,7 +245,7 @@ class ScenePair:
     def _find_fill(self, lattice: Lattice) -> None:
         before, after = map(lattice.fill_of, self._readers())
         self.fill = before, after
-        self._note(*pair_notes.filled((self.before, self.after), self.fill))
+        self._note(*preconditions.filled((self.before, self.after), self.fill))
 
     def _fit_stretch(self, scale: Scale | None) -> None:
         infos, read = (self.before, self.after), within(self._read_raw, self.site)
@@ -257,7 +257,7 @@ class ScenePair:
             raise NothingValid(self._empty_scene())
         ground: Sequence[np.ndarray] = sample
         if scale is None:
-            notes, ground = pair_notes.undeclared_nodata(infos, sample)
+            notes, ground = preconditions.undeclared_nodata(infos, sample)
             self._note(*notes)
             self._require(preconditions.units(infos, self.bands, ground))
             self.stretch = Stretch.fit(*ground)
@@ -273,7 +273,7 @@ class ScenePair:
         if scale is not None:
             for info, table, pixels in zip(infos, self._tables, sample, strict=True):
                 assert table is not None, "a scale gives each date a table"
-                self._note(*pair_notes.clipped(info, table, pixels))
+                self._note(*preconditions.clipped(info, table, pixels))
 
     def _register(self, align: bool) -> None:
         """Measure the shift; with ``align`` move a scene if that makes it smaller."""
@@ -281,7 +281,7 @@ class ScenePair:
         if align and measured.pixels is not None and measured.pixels > NOTICEABLE:
             self.registration = self._aligned(measured)
         infos, remaining = (self.before, self.after), self.registration.remaining
-        self._note(pair_notes.shift(infos, remaining, NOTICEABLE, self.grid.gsd, align))
+        self._note(preconditions.shift(infos, remaining, NOTICEABLE, self.grid.gsd, align))
 
     def _aligned(self, measured: Registration) -> Registration:
         """Move a scene, measure again and correct the rest; undo it unless the shift is halved."""

@@ -1,14 +1,15 @@
-"""Read the spectral bands of both scenes, in the units of the files, on the grid of a pair."""
+"""Read other bands of both scenes than those that are shown, on the grid of a pair."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
 
 from tiling.band_names import COLORS, SPECTRAL, spectral_bands, telling_names
+from tiling.bands import number_of
 from tiling.block_cache import BlockCache
 from tiling.grid import Window
 from tiling.gridded import GriddedReader, GriddedScene
@@ -94,3 +95,35 @@ def _numbers(pair: ScenePair) -> tuple[dict[str, int], dict[str, int]]:
     )
     parts = [part for part in SPECTRAL if part in before and part in after]
     return {part: before[part] for part in parts}, {part: after[part] for part in parts}
+
+
+class BandValues:
+    """Reads bands of a pair where the pair reads its three: on the same grid, with the same shift.
+
+    Args:
+        bands: their numbers or names, the same for both scenes.
+
+    Raises:
+        BandNotFound: a scene has no such band.
+    """
+
+    def __init__(self, pair: ScenePair, bands: Sequence[str]) -> None:
+        self._layers = []
+        for layer in pair.layers:
+            numbers = tuple(number_of(layer.info, band) for band in bands)
+            self._layers.append(GriddedScene.of(layer.info, numbers, layer.grid, layer.shift))
+
+    def read(self, window: Window) -> np.ndarray:
+        """Return both dates, (2, bands, h, w) float32, of a window; 0 outside and without data."""
+        grid = self._layers[0].grid
+        inside = window.intersection(Window(0, 0, grid.width, grid.height))
+        rows, columns = inside.slices(window)
+        dates = []
+        # Opened for each window: the thread that reads may end at any time.
+        with ExitStack() as stack:
+            for layer in self._layers:
+                values, valid = GriddedReader(layer, stack).read(inside)
+                date = np.zeros((len(values), window.height, window.width), np.float32)
+                date[:, rows, columns] = np.where(valid, values, 0)
+                dates.append(date)
+        return np.stack(dates)

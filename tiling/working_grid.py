@@ -9,10 +9,10 @@ import shapely
 import shapely.affinity
 from affine import Affine
 from rasterio.crs import CRS
-from shapely.geometry import Polygon, box
+from shapely.geometry import MultiPolygon, Polygon, box
 
-from tiling.errors import BoundsInvalid, NoOverlap, SceneTooLarge
-from tiling.geodesy import ground_sampling, near, on_map, transformer, utm_crs
+from tiling.errors import BoundsInvalid, NoOverlap, ReprojectionFailed, SceneTooLarge
+from tiling.geodesy import ground_sampling, near, on_map, to_wgs84, transformer, utm_crs
 from tiling.grid import Window
 from tiling.limits import MAX_PIXELS
 from tiling.scene import SceneInfo
@@ -49,6 +49,25 @@ class Grid:
     height: int
     gsd: float
     anchor: tuple[int, int] = (0, 0)
+
+    def ground(self, window: Window) -> Polygon:
+        """Return the outline of some pixels on the map."""
+        left, top, right, bottom = window.bounds
+        (west, north), (east, south) = (
+            on_map(self.transform, left, top),
+            on_map(self.transform, right, bottom),
+        )
+        return box(west, south, east, north)
+
+    def degrees(self, window: Window) -> Polygon | MultiPolygon | None:
+        """Return the outline of some pixels in WGS84; None around a pole or where there are no degrees."""
+        ground = self.ground(window)
+        if pole_in(ground, self.crs):
+            return None
+        try:
+            return to_wgs84(ground, self.crs)
+        except ReprojectionFailed:
+            return None
 
 
 @dataclass(frozen=True)
@@ -126,18 +145,17 @@ def plan_grid(
 
 def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
     """Return the pixels of the grid that a box of west, south, east, north in degrees touches."""
-    to_map = grid.transform
-    west, north = on_map(to_map, 0, 0)
-    east, south = on_map(to_map, grid.width, grid.height)
-    ground = _cut(_dense(box(west, south, east, north)), grid.crs, _checked_box(bounds), WGS84)
+    whole = Window(0, 0, grid.width, grid.height)
+    ground = _cut(_dense(grid.ground(whole)), grid.crs, _checked_box(bounds), WGS84)
     if ground.area == 0:
         text = ",".join(f"{value:g}" for value in bounds)
         raise NoOverlap(
             f"{before.path}: the box {text} is outside the common ground ({_around(before)}); give "
             "west,south,east,north in degrees inside it"
         )
-    touched = _Lattice((to_map.a, -to_map.e), (west, north), grid.gsd).span(ground)
-    return touched.intersection(Window(0, 0, grid.width, grid.height))
+    to_map = grid.transform
+    touched = _Lattice((to_map.a, -to_map.e), (to_map.c, to_map.f), grid.gsd).span(ground)
+    return touched.intersection(whole)
 
 
 def _scene_lattice(before: SceneInfo) -> _Lattice:

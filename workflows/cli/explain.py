@@ -128,7 +128,7 @@ def _explain_place(
     terminal: Terminal,
 ) -> None:
     """Print what a report of two scenes would say of the change at a place."""
-    from workflows.scene.explain_place import explain_place
+    from workflows.scene.explain import explain_place
     from workflows.scene.resolution import chosen_model
     from workflows.scenes import read_headers
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import shapely
-from shapely.geometry import box
 
 import rscc
 import tiling
@@ -144,15 +143,8 @@ def ground_record(pair: ScenePair) -> dict[str, Any] | None:
 
     None around a pole, and where an edge has no longitude and latitude.
     """
-    grid = pair.grid
-    west, south = tiling.on_map(grid.transform, 0, grid.height)
-    east, north = tiling.on_map(grid.transform, grid.width, 0)
-    ground = box(west, south, east, north)
-    if tiling.pole_in(ground, grid.crs):
-        return None
-    try:
-        degrees = tiling.to_wgs84(ground, grid.crs)
-    except tiling.ReprojectionFailed:
+    degrees = pair.grid.degrees(tiling.Window(0, 0, pair.grid.width, pair.grid.height))
+    if degrees is None:
         return None
     return geometry_member(rounded(shapely.simplify(degrees, _GROUND_TOLERANCE)))
 

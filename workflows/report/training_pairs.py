@@ -168,7 +168,7 @@ def _samples(
                 left_out[TOO_LARGE] += 1
                 continue
             window = _crop_around(outline, pair, tile)
-            crop = box(window.col_off, window.row_off, window.col_end, window.row_end)
+            crop = box(*window.bounds)
             seen = tree.query(crop, predicate="intersects")
             captions = _captions(change)
             reason = _obstacle(change, captions, [changes[number] for number in seen])

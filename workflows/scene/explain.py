@@ -8,23 +8,30 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shapely.geometry import MultiPolygon
+import rasterio
+from shapely.geometry import MultiPolygon, Point, box
 
 from rscc.model_folder import ModelCard, available_models
 from rscc.text.map_sentences import map_name
-from tiling import NoOverlap
-from workflows.options import ServerOptions
+from tiling import NoOverlap, Window
+from workflows.errors import NoChangeThere
+from workflows.options import ExplainOptions, ServerOptions
 from workflows.printable import printable
+from workflows.progress import Progress
 from workflows.report.change import GIVEN, SEEN, Change
 from workflows.report.record import of_scenes
 from workflows.report.report import Report
 from workflows.report.scenes import check_order, find_scenes, in_pixels, recorded_options
 from workflows.scene.evidence import ROAD_REACH, evidence_of
+from workflows.scene.group import group
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.opening import OpenPair, open_pair, tile_grid
+from workflows.scene.pictures.explain import pixel_of
 from workflows.scene.pixels import clipped, window_around
 from workflows.scene.remake import maps_of_report
-from workflows.scene.run import detected
+from workflows.scene.result import changes_of
+from workflows.scene.run import described, detected
+from workflows.scenes import Scene
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -171,11 +178,10 @@ def _outline_on(report: Report, change: Change, opened: OpenPair) -> MultiPolygo
 
 def evidence_in(report: Report, change: Change, maps: ChangeMaps) -> tuple[Answer, ...]:
     """Return every answer of the fact heads about a change."""
-    area, rules = maps.area, maps.rules
+    rules = maps.rules
     assert rules is not None
-    box = (area.col_off, area.row_off, area.col_end, area.row_end)
     own, *others = (
-        clipped(outline, box)
+        clipped(outline, maps.area.bounds)
         for outline in in_pixels(
             [change.geometry, *(one.geometry for one in report.changes if one.id != change.id)], maps.frame
         )
@@ -241,3 +247,68 @@ def _other_grid(report: Report, opened: OpenPair) -> list[str]:
         f"{printable(report.source)}: the scenes share {grid.width} x {grid.height} pixels, others "
         "than when it was made; the evidence is that of the scenes as they are"
     ]
+
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+
+_REACH = 1024
+"""Pixels around the place that are processed first; four times as many while a change reaches their edge."""
+_NEAR = 8
+"""Pixels from a place up to which a change is meant: people point beside small outlines."""
+
+
+def explain_place(
+    before: Scene,
+    after: Scene,
+    captioner: Captioner,
+    options: ExplainOptions,
+    progress: Progress | None = None,
+) -> ExplainedChange:
+    """Return the change at the place of ``options``, and what its sentence rests on.
+
+    Only the ground around the place is processed; stretch, offset and grid are those of the whole pair, so
+    that a report of the scenes has the same change in the same words.
+
+    Raises:
+        NoChangeThere: nothing changed at the place.
+    """
+    reach = _REACH
+    with rasterio.Env(), open_pair(before, after, captioner.card, options) as opened:
+        col, row, words = pixel_of(opened.pair, options)
+        whole = Window(0, 0, opened.pair.grid.width, opened.pair.grid.height)
+        while True:
+            area = window_around(Point(col, row).buffer(1), reach).intersection(whole)
+            explained, is_cut = _explained(opened, captioner, area, Point(col, row), progress)
+            if not is_cut or area == whole:
+                break
+            reach *= 4
+    if explained is None:
+        raise NoChangeThere(f"{opened.infos[1].path}: no change was found at {words}")
+    return replace(explained, warnings=tuple(opened.warnings))
+
+
+def _explained(
+    opened: OpenPair, captioner: Captioner, area: Window, place: Point, progress: Progress | None
+) -> tuple[ExplainedChange | None, bool]:
+    """Return the change at a place, as far as it lies in an area, and whether it reaches its edge."""
+    grid = tile_grid(opened.frame, captioner.card, opened.options, area)
+    opened = replace(opened, grid=grid)
+    with detected(opened, captioner, progress) as (maps, regions, network):
+        changes = group(regions, maps, opened.options)
+        captions, _ = described(changes, opened, maps, network, None)
+        record = opened.record()
+        made = changes_of(changes.found, captions, opened.ground, record, opened.options)
+        report = Report(made, record, scenes=opened.infos)
+        outlines = in_pixels([change.geometry for change in made], maps.frame) if made else []
+        near = [(outline.distance(place), number) for number, outline in enumerate(outlines)]
+        distance, number = min(near, default=(_NEAR + 1, 0))
+        if distance > _NEAR:
+            return None, False
+        inner = box(*area.grown(-1).bounds)
+        is_cut = not inner.contains(outlines[number])
+        if maps.rules is None:
+            return ExplainedChange(report, made[number], reason="its model has no fact heads"), is_cut
+        card = captioner.card
+        answers = evidence_in(report, made[number], maps)
+        return ExplainedChange(report, made[number], answers, None, f"{card.name} {card.version}"), is_cut

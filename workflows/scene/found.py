@@ -249,7 +249,7 @@ def touching(changes: Sequence[FoundChange], window: Window) -> np.ndarray:
     """Return (n,) bool: which of the changes touch a window of the working grid."""
     return shapely.intersects(
         np.array([change.pixels for change in changes], dtype=object),
-        shapely.box(window.col_off, window.row_off, window.col_end, window.row_end),
+        shapely.box(*window.bounds),
     )
 
 

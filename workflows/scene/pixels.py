@@ -26,8 +26,7 @@ def rasterize_outlines(
 
     Without ``all_touched`` only those whose centres lie inside.
     """
-    edges = (window.col_off, window.row_off, window.col_end, window.row_end)
-    inside = [part for outline in outlines if not (part := clipped(outline, edges)).is_empty]
+    inside = [part for outline in outlines if not (part := clipped(outline, window.bounds)).is_empty]
     size = (window.height, window.width)
     if not inside:
         return np.zeros(size, bool)
@@ -88,24 +87,11 @@ class Neighbours:
 
     def masks(self, number: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """Return the pixels of one outline and those of all others in a window, (h, w) bool each."""
-        edges = (window.col_off, window.row_off, window.col_end, window.row_end)
-        near = np.sort(self._tree.query(shapely.box(*edges), predicate="intersects"))
-        others = [clipped(self.outlines[other], edges) for other in near if other != number]
-        shapes = [(other, 2) for other in others if not other.is_empty]
-        own = clipped(self.outlines[number], edges)
-        shapes += [] if own.is_empty else [(own, 1)]
-        if not shapes:
-            nothing = np.zeros((window.height, window.width), bool)
-            return nothing, nothing
-        # The outline itself comes last: a pixel that two outlines touch is its own.
-        mask = rasterize(
-            shapes,
-            out_shape=(window.height, window.width),
-            transform=Affine.translation(window.col_off, window.row_off),
-            all_touched=True,
-            dtype=np.uint8,
-        )
-        return mask == 1, mask == 2
+        near = self._tree.query(shapely.box(*window.bounds), predicate="intersects")
+        own = rasterize_outlines([self.outlines[number]], window)
+        others = rasterize_outlines([self.outlines[other] for other in near if other != number], window)
+        # A pixel that two outlines touch is its own.
+        return own, others & ~own
 
 
 def enlarged(positions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:

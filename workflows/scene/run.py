@@ -33,8 +33,7 @@ from workflows.report.report import Report
 from workflows.report.summary import summary_of
 from workflows.scene.evidence import scene_familiarity
 from workflows.scene.found import Changes
-from workflows.scene.given.judge import given_changes
-from workflows.scene.given.words import judged_of, unjudged_warnings, with_unjudged
+from workflows.scene.given.judge import given_changes, judged_of, unjudged_warnings, with_unjudged
 from workflows.scene.group import group
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.network.detect import detect, maps_of

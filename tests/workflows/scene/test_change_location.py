@@ -8,7 +8,7 @@ from affine import Affine
 from shapely.affinity import rotate, translate
 from shapely.geometry import MultiPolygon, box
 
-from tiling import Window, to_wgs84
+from tiling import Grid, Window, to_wgs84
 from workflows.scene.words.location import arrangement, compass_words, ground_of
 
 GROUND = box(10, 40, 13, 43)
@@ -57,7 +57,7 @@ def test_words_across_the_antimeridian():
 
 def polar(left, top):
     """The ground of 30 km by 30 km of a polar stereographic map."""
-    grid = SimpleNamespace(transform=Affine(100, 0, left, 0, -100, top), crs=POLAR)
+    grid = Grid(POLAR, Affine(100, 0, left, 0, -100, top), 300, 300, 100.0)
     return ground_of(SimpleNamespace(focus=Window(0, 0, 300, 300), grid=grid, site=None))
 
 

@@ -92,7 +92,7 @@ def shown_report(report: Pictured, pair: ScenePair) -> tuple[Window, list[MultiP
 def _shown(pair: ScenePair, outlines: list[MultiPolygon]) -> Window:
     """Return the pixels that were searched, extended to the changes that reach beyond them."""
     focus = pair.focus
-    searched = box(focus.col_off, focus.row_off, focus.col_end, focus.row_end)
+    searched = box(*focus.bounds)
     west, north, east, south = (int(value) for value in shapely.total_bounds([searched, *outlines]))
     around = Window(west, north, east - west, south - north)
     return grown(pair, around, 0 if around == focus else _EDGE)

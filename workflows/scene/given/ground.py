@@ -41,10 +41,7 @@ def tiles_near(
     inside = _inside(outlines, frame, grid.area)
     if not inside:
         return ()
-    windows = [tile.window for tile in grid]
-    boxes = shapely.box(
-        *np.array([(one.col_off, one.row_off, one.col_end, one.row_end) for one in windows], dtype=float).T
-    )
+    boxes = shapely.box(*np.array([tile.window.bounds for tile in grid], dtype=float).T)
     near = shapely.STRtree(inside).query(boxes, predicate="dwithin", distance=_margin(card))[0]
     return tuple(np.unique(near).tolist())
 
@@ -55,6 +52,6 @@ def _margin(card: ModelCard) -> int:
 
 def _inside(outlines: Sequence[GivenOutline], frame: Frame, area: Window) -> list[MultiPolygon]:
     """Return the outlines in pixels that touch a window."""
-    window = shapely.box(area.col_off, area.row_off, area.col_end, area.row_end)
+    window = shapely.box(*area.bounds)
     shapes = in_pixels([outline.geometry for outline in outlines], frame)
     return [shape for shape in shapes if shape.intersects(window)]

@@ -1,10 +1,11 @@
-"""From given outlines to changes, by the maps of our own network: the stage between maps and words.
+"""From given outlines to changes, by the maps of our own network, and the words about what is not judged.
 
 An outline of which our network sees most as changed is that of its objects. One of which it sees less is a
 frame around them: its objects, and the ground that its facts are measured on, are the outlines of our own
 that lie in it. An outline without any of these is one object, as its author says.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
@@ -13,12 +14,16 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
+from rscc.structures import Caption
+from rscc.text.change_facts import SOMETHING
 from tiling import ChangeRegion, Window, geodesic_area_m2, group_regions
 from workflows.options import SceneOptions
+from workflows.printable import counted
 from workflows.report.change import GIVEN, SEEN
 from workflows.report.scenes import in_pixels
 from workflows.scene.evidence import familiarities
 from workflows.scene.found import Changes, FoundChange, Outline, in_order, large, touching
+from workflows.scene.given.layer import GivenLayer
 from workflows.scene.given.outlines import Given, GivenOutline, PlainValue
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.outline import outlines_of
@@ -70,7 +75,7 @@ def reason_of(change: FoundChange) -> str | None:
 def _judged(outline: GivenOutline, pixels: MultiPolygon, maps: ChangeMaps, threshold: float) -> FoundChange:
     """Return a given outline as a change, with what the change probability says of it."""
     area = maps.area
-    inside = clipped(pixels, (area.col_off, area.row_off, area.col_end, area.row_end))
+    inside = clipped(pixels, area.bounds)
     given = Given(outline.source_id, outline.attributes)
     if inside.is_empty:
         return _change(outline, pixels, replace(given, not_judged=OUTSIDE))
@@ -184,3 +189,52 @@ def _with_familiarity(changes: Sequence[FoundChange], maps: ChangeMaps) -> list[
         change if reason_of(change) is not None else replace(change, familiarity=next(measured))
         for change in changes
     ]
+
+
+NOTHING = "No change was recognised"
+"""The sentence about a given outline in which too little is seen as changed, and no fact is sure."""
+REASONS = {
+    "outside the scenes": "Not judged: it lies outside of the ground that both scenes show",
+    "fill": "Not judged: it has no data on one date or the other",
+    "cloud": "Not judged: it is under cloud",
+    "shadow": "Not judged: it is in the shadow of clouds",
+    "haze": "Not judged: it is under haze",
+    "too large": "Not judged: it is too large to be described as one change",
+}
+"""Sentences by the reason why an outline is not judged."""
+
+
+def judged_of(changes: Changes) -> Changes:
+    """Return the changes about which facts can be known."""
+    return Changes([change for change in changes.found if reason_of(change) is None], changes.others)
+
+
+def with_unjudged(changes: Changes, captions: Sequence[Caption]) -> list[Caption]:
+    """Return the caption of every change.
+
+    Args:
+        captions: of those of :func:`judged_of`, in their order.
+    """
+    known = iter(captions)
+    return [
+        _where_unseen(change, next(known))
+        if (reason := reason_of(change)) is None
+        else Caption(REASONS[reason], 0.0, False)
+        for change in changes.found
+    ]
+
+
+def unjudged_warnings(changes: Changes, layer: GivenLayer | None) -> list[str]:
+    """Return a line for each reason why given outlines are not judged, with their number."""
+    reasons = Counter(filter(None, map(reason_of, changes.found)))
+    name = "" if layer is None else layer.name
+    return [
+        f"{name}: {counted(number, 'outline')} not judged: {reason}" for reason, number in reasons.items()
+    ]
+
+
+def _where_unseen(change: FoundChange, caption: Caption) -> Caption:
+    """Return a caption that claims no change that neither our map nor a fact shows."""
+    if caption.text != SOMETHING or change.given is None or change.is_seen:
+        return caption
+    return replace(caption, text=NOTHING, alternatives=(), changed=False)

@@ -150,7 +150,8 @@ def scene_crop(
     with open_pair(before, after, captioner.card, options) as opened:
         crops = CropPlanner(opened.pair.grid.width, opened.pair.grid.height, captioner.card.tile_size)
         if options.at is not None or options.pixel is not None:
-            window, place = _given_window(opened.pair, crops, options)
+            col, row, place = pixel_of(opened.pair, options)
+            window = crops.around((col, row, col, row))
             changed = False
         else:
             window, changed = _largest_change(opened, crops, captioner, progress)
@@ -182,11 +183,6 @@ def _largest_change(
         return crops.around((col, row, col, row)), False
     outlines = [region.pixel_polygon for change in changes for region in change.regions]
     return crops.crops(max(outlines, key=lambda outline: outline.area))[0][0], True
-
-
-def _given_window(pair: ScenePair, crops: CropPlanner, options: ExplainOptions) -> tuple[Window, str]:
-    col, row, place = pixel_of(pair, options)
-    return crops.around((col, row, col, row)), place
 
 
 def pixel_of(pair: ScenePair, options: ExplainOptions) -> tuple[float, float, str]:

@@ -36,7 +36,8 @@ def not_judged(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[
     asked = _asked_pixels(maps)
     if "given" not in maps.about:
         asked = maps.frame.focus  # the maps cover what has data
-    ground = None if ground is None else _in_degrees(maps, asked)
+    grid = maps.frame.grid
+    ground = None if ground is None else to_wgs84(grid.ground(asked), grid.crs)
     counts = np.zeros(len(HIDDEN_BY))
     for window, values in _strips(maps):
         inside = maps.seen.grid.covered(window, _asked_pixels(maps))
@@ -44,7 +45,7 @@ def not_judged(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[
     beyond = asked.width * asked.height - _asked_pixels(maps).width * _asked_pixels(maps).height
     counts[HIDDEN_BY.index("fill")] += beyond / CELL**2
     cells = counts.sum()
-    whole = cells * (CELL * maps.frame.grid.gsd) ** 2 if ground is None else geodesic_area_m2(ground)
+    whole = cells * (CELL * grid.gsd) ** 2 if ground is None else geodesic_area_m2(ground)
     shares = dict(zip(HIDDEN_BY[1:], (counts[1:] / cells).tolist(), strict=True))
     share = sum(shares.values())
     return {
@@ -75,14 +76,6 @@ def _asked_pixels(maps: ChangeMaps) -> Window:
     return maps.frame.focus.intersection(maps.area)
 
 
-def _in_degrees(maps: ChangeMaps, window: Window) -> Polygon | MultiPolygon:
-    """Return some pixels in WGS84."""
-    grid = maps.frame.grid
-    left, top = grid.transform * (window.col_off, window.row_off)
-    right, bottom = grid.transform * (window.col_end, window.row_end)
-    return to_wgs84(shapely.box(left, bottom, right, top), grid.crs)
-
-
 def _outline(
     maps: ChangeMaps, ground: Polygon | MultiPolygon | None, *, has_more: bool
 ) -> dict[str, Any] | None:
@@ -106,7 +99,7 @@ def _outline(
     try:
         outlines = [to_wgs84(region.polygon, crs) for region in regions]
         if has_more and ground is not None:
-            outlines.append(ground.difference(_in_degrees(maps, maps.area)))
+            outlines.append(ground.difference(to_wgs84(maps.frame.grid.ground(maps.area), crs)))
     except ReprojectionFailed:
         return None
     if not outlines:

@@ -36,12 +36,11 @@ class CropPlanner:
         parts = sorted(_fitting(pixel_polygon, self.size), key=lambda part: -part.area)[:MOST_CROPS]
         return [(self.around(part.bounds), float(part.area)) for part in parts]
 
-    def around(self, bounds: tuple[float, float, float, float], size: int | None = None) -> Window:
+    def around(self, bounds: tuple[float, float, float, float]) -> Window:
         """Return the square window centred on left, top, right, bottom, moved inside the scene."""
-        side = size or self.size
         left, top, right, bottom = bounds
-        col, row = centred(left, right, side, self.width), centred(top, bottom, side, self.height)
-        return Window(col, row, side, side)
+        col, row = centred(left, right, self.size, self.width), centred(top, bottom, self.size, self.height)
+        return Window(col, row, self.size, self.size)
 
 
 def _fitting(shape: Polygon | MultiPolygon, size: int) -> list[Polygon | MultiPolygon]:

@@ -8,7 +8,7 @@ import shapely
 from scipy.spatial import KDTree
 from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import Frame, ReprojectionFailed, ScenePair, on_map, pole_in, to_wgs84
+from tiling import Frame, ScenePair
 
 # Outlines with fewer others have no arrangement: two are always on a line.
 LEAST_OUTLINES = 4
@@ -25,15 +25,7 @@ def ground_of(pair: ScenePair | Frame) -> Polygon | MultiPolygon | None:
     """
     # What lies in the centre of a site is in the centre, wherever the site lies in a canvas of nodata.
     focus = (pair.site and pair.site.intersection(pair.focus)) or pair.focus
-    columns, rows = (focus.col_off, focus.col_end), (focus.row_off, focus.row_end)
-    corners = [(columns[0], rows[0]), (columns[1], rows[0]), (columns[1], rows[1]), (columns[0], rows[1])]
-    ground = Polygon([on_map(pair.grid.transform, *corner) for corner in corners])
-    if pole_in(ground, pair.grid.crs):
-        return None
-    try:
-        return to_wgs84(ground, pair.grid.crs)
-    except ReprojectionFailed:
-        return None
+    return pair.grid.degrees(focus)
 
 
 def compass_words(geometry: Polygon | MultiPolygon, ground: Polygon | MultiPolygon | None) -> str | None:
