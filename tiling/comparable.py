@@ -33,10 +33,8 @@ def comparable(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.n
     # In double precision: undeclared nodata may be the smallest number of single precision.
     greys = [date.mean(axis=0, dtype=np.float64) for date in (before, after)]
     low, high = np.percentile(np.concatenate([grey[valid] for grey in greys]), _RANGE)
-    share = _means(valid.astype(np.float32), rows, cols)
-    first, second = (
-        ndimage.uniform_filter(_deviations(grey - low, valid, share, rows, cols), NEAR) for grey in greys
-    )
+    share = cell_means(valid.astype(np.float32))
+    first, second = (ndimage.uniform_filter(_deviations(grey - low, valid, share), NEAR) for grey in greys)
     lost = np.minimum(first, second) <= LOST * np.maximum(first, second)
     lost &= np.maximum(first, second) >= TEXTURE * (high - low)
     # What a window cuts goes on beyond it.
@@ -50,14 +48,16 @@ def comparable(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.n
     return shown
 
 
-def _deviations(grey: np.ndarray, valid: np.ndarray, share: np.ndarray, rows: int, cols: int) -> np.ndarray:
+def _deviations(grey: np.ndarray, valid: np.ndarray, share: np.ndarray) -> np.ndarray:
     """Return the deviation of the valid pixels of each cell, (rows, cols) float32."""
     grey = np.where(valid, grey, 0)
     weight = np.maximum(share, 1 / CELL**2)
-    mean, square = (_means(values, rows, cols) / weight for values in (grey, grey**2))
+    mean, square = (cell_means(values) / weight for values in (grey, grey**2))
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
 
 
-def _means(values: np.ndarray, rows: int, cols: int) -> np.ndarray:
-    cut = values[: rows * CELL, : cols * CELL]
-    return np.asarray(cut.reshape(rows, CELL, cols, CELL).mean(axis=(1, 3)))
+def cell_means(values: np.ndarray) -> np.ndarray:
+    """Return the means (..., h // 8, w // 8) of (..., h, w) over whole cells."""
+    rows, cols = (length // CELL for length in values.shape[-2:])
+    cut = values[..., : rows * CELL, : cols * CELL]
+    return np.asarray(cut.reshape(*values.shape[:-2], rows, CELL, cols, CELL).mean(axis=(-3, -1)))

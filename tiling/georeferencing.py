@@ -9,7 +9,7 @@ from affine import Affine
 from pyproj import CRS
 from rasterio.control import GroundControlPoint
 from rasterio.io import DatasetReader
-from rasterio.transform import GCPTransformer
+from rasterio.transform import GCPTransformer, from_gcps
 from shapely.geometry import Polygon
 
 from tiling.errors import MissingCRS, MissingGeoreferencing, ReprojectionFailed
@@ -89,16 +89,9 @@ def fitted(gcps: Sequence[GroundControlPoint]) -> Affine:
 
     Its determinant is 0 for fewer than three points, or points on a line.
     """
-    pixels = np.array([(point.col, point.row) for point in gcps], float)
-    ground = np.array([(point.x, point.y) for point in gcps], float)
-    # Around their centres: large map coordinates would cost precision.
-    centre, middle = pixels.mean(axis=0), ground.mean(axis=0)
-    if not _determined(_scaled(pixels)):
-        return Affine(0, 0, middle[0], 0, 0, middle[1])
-    matrix = np.linalg.lstsq(pixels - centre, ground - middle, rcond=None)[0]
-    (a, d), (b, e) = matrix.tolist()
-    x, y = (middle - centre @ matrix).tolist()
-    return Affine(a, b, x, d, e, y)
+    if not _determined(_scaled(np.array([(point.col, point.row) for point in gcps], float))):
+        return Affine(0, 0, 0, 0, 0, 0)
+    return from_gcps(gcps)
 
 
 def _bends_well(gcps: Sequence[GroundControlPoint], width: int, height: int) -> bool:

@@ -26,9 +26,8 @@ from tiling.preconditions import Precondition
 from tiling.prefetch import map_ahead
 from tiling.radiometry import Scale, Stretch, Table
 from tiling.registration import NOTICEABLE, Registration, measure
-from tiling.sampling import everywhere, sample_cells, sample_pixels
+from tiling.sampling import data_site, everywhere, sample_cells, sample_pixels, within
 from tiling.scene import SceneInfo, describe
-from tiling.site import data_site, within
 from tiling.working_grid import Bounds, Frame, plan_frame
 
 # A shift this near to whole pixels is corrected by whole pixels, without interpolation.

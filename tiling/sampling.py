@@ -1,18 +1,16 @@
-"""Sample pixels of both dates from all over a scene, in bounded memory, to fit stretch and brightness."""
+"""Look at pixels of both dates all over a scene, in bounded memory, to fit stretch and brightness and find data."""
 
 from collections.abc import Iterator
 
 import numpy as np
 
-from tiling.comparable import comparable
-from tiling.grid import TileGrid, Window, lattice
+from tiling.comparable import cell_means, comparable
+from tiling.grid import TileGrid, Window, around, lattice
 from tiling.registration import MOST, Read
 
 # With fewer valid pixels in the windows spread over the scene, all of it is searched.
 ENOUGH = 4096
 SEARCH = 512
-# Brightness is compared by means over cells of this side, where noise and a small shift hardly matter.
-CELL = 8
 
 
 def sample_pixels(
@@ -51,13 +49,16 @@ def sample_pixels(
 
 
 def sample_cells(read: Read, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the means (3, n) float32 of cells of 8 x 8 pixels that are valid, and shown, on both dates."""
+    """Return the means (3, n) float32 of cells that are valid, and shown, on both dates.
+
+    Noise and a small shift hardly matter there.
+    """
     dates: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for window in lattice(width, height):
         before, after, valid = read(window)
-        whole = _cells(comparable(before, after, valid)[None].astype(np.float32))[0] == 1
+        whole = cell_means(comparable(before, after, valid).astype(np.float32)) == 1
         for means, image in zip(dates, (before, after), strict=True):
-            means.append(_cells(image.astype(np.float32))[:, whole])
+            means.append(cell_means(image.astype(np.float32))[:, whole])
     return _joined(dates)
 
 
@@ -67,14 +68,63 @@ def everywhere(width: int, height: int) -> Iterator[Window]:
         yield tile.core
 
 
-def _cells(image: np.ndarray) -> np.ndarray:
-    """Return the means (c, h // 8, w // 8) of (c, h, w)."""
-    bands, height, width = image.shape
-    rows, cols = height // CELL, width // CELL
-    cut = image[:, : rows * CELL, : cols * CELL]
-    return np.asarray(cut.reshape(bands, rows, CELL, cols, CELL).mean(axis=(2, 4)))
-
-
 def _joined(dates: tuple[list[np.ndarray], list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     before, after = (np.concatenate(parts, axis=1) for parts in dates)
     return before, after
+
+
+# Share of pixels with data from which, in a few windows, the whole grid is the site.
+MOSTLY = 0.75
+# Windows a side in which data is looked for, and their side; a smaller area is read as a whole.
+FINE, SIDE = 16, 64
+# Looks, each closer than the one before.
+LOOKS = 3
+
+
+def data_site(read: Read, width: int, height: int, known: Window) -> tuple[Window, float]:
+    """Return the pixels around all ground with data on both dates, and the share of the grid with data, 0..1.
+
+    It is the whole grid where most of that has data, or nothing has. Outside of ``known`` a
+    date has none.
+    """
+    whole, start = Window(0, 0, width, height), known
+    part = start.width * start.height / (width * height)
+    seen, _ = _looked_at(read, start, MOST)
+    share = seen * part
+    if share >= MOSTLY:
+        return whole, share
+    site = start
+    for look in range(LOOKS):
+        seen, found = _looked_at(read, site, FINE)
+        share = seen * part if look == 0 else share
+        if not found:
+            break
+        read_all = max(site.width, site.height) <= FINE * SIDE
+        # As far as the next windows that were looked at.
+        gap = 0 if read_all else -(-max(site.width, site.height) // FINE)
+        site = around(found).grown(gap).intersection(site)
+        if read_all:
+            break
+    return site, share
+
+
+def within(read: Read, site: Window) -> Read:
+    """Return a reader of windows that are counted from the corner of a site."""
+    return lambda window: read(window.shifted(site.col_off, site.row_off))
+
+
+def _looked_at(read: Read, area: Window, most: int) -> tuple[float, list[Window]]:
+    """Return the share of pixels with data in windows spread over an area, and where these pixels are."""
+    windows = [Window(0, 0, area.width, area.height)]
+    if max(area.width, area.height) > FINE * SIDE:
+        windows = list(lattice(area.width, area.height, most, SIDE))
+    pixels, found = 0, []
+    for window in windows:
+        placed = window.shifted(area.col_off, area.row_off)
+        valid = read(placed)[2]
+        pixels += int(valid.sum())
+        if valid.any():
+            rows, cols = np.flatnonzero(valid.any(axis=1)), np.flatnonzero(valid.any(axis=0))
+            size = int(cols[-1] - cols[0]) + 1, int(rows[-1] - rows[0]) + 1
+            found.append(Window(placed.col_off + int(cols[0]), placed.row_off + int(rows[0]), *size))
+    return pixels / sum(window.width * window.height for window in windows), found

@@ -14,8 +14,7 @@ from tiling.block_cache import BlockCache
 from tiling.grid import Window
 from tiling.gridded import GriddedReader, GriddedScene
 from tiling.pair import ScenePair
-from tiling.sampling import sample_cells
-from tiling.site import within
+from tiling.sampling import sample_cells, within
 
 Parts = Mapping[str, np.ndarray]
 """Values of one date by part of the spectrum."""

@@ -18,7 +18,7 @@ from tiling.outlines import components
 from workflows.options import SceneOptions
 from workflows.report.change import GIVEN, SEEN, Change
 from workflows.report.geojson import rounded
-from workflows.scene.given.outlines import Given
+from workflows.scene.given.layer import Given
 from workflows.scene.pixels import rasterize_outlines, window_around
 from workflows.scene.words.location import arrangement, compass_words
 

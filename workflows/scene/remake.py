@@ -26,7 +26,7 @@ from workflows.report.scenes import open_scenes
 from workflows.report.summary import summary_of
 from workflows.scene.found import Changes, in_order, large
 from workflows.scene.given.judge import given_changes, judged_of, with_unjudged
-from workflows.scene.given.outlines import GivenOutline
+from workflows.scene.given.layer import GivenOutline
 from workflows.scene.group import group
 from workflows.scene.maps import ChangeMaps, read_maps
 from workflows.scene.network.models import RULED_OUT

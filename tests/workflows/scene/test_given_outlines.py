@@ -15,7 +15,7 @@ from shapely.geometry import MultiPolygon, box
 from rscc.facts.answers import ANSWERS
 from workflows import SceneOptions
 from workflows.scene.given.judge import NOTHING, given_changes, judged_of, with_unjudged
-from workflows.scene.given.outlines import GivenOutline
+from workflows.scene.given.layer import GivenOutline
 from workflows.scene.maps import read_maps
 from workflows.scene.outline import outline
 from workflows.scene.words.facts import describe_by_facts

@@ -11,8 +11,7 @@ from tiling import Frame, NoOverlap, TileGrid, Window
 from workflows.printable import counted, printable
 from workflows.report.scenes import in_pixels
 from workflows.scene.evidence import ROAD_REACH
-from workflows.scene.given.layer import GivenLayer
-from workflows.scene.given.outlines import GivenOutline
+from workflows.scene.given.layer import GivenLayer, GivenOutline
 from workflows.scene.pixels import window_around
 
 

@@ -23,8 +23,7 @@ from workflows.report.change import GIVEN, SEEN
 from workflows.report.scenes import in_pixels
 from workflows.scene.evidence import familiarities
 from workflows.scene.found import Changes, FoundChange, Outline, in_order, large, touching
-from workflows.scene.given.layer import GivenLayer
-from workflows.scene.given.outlines import Given, GivenOutline, PlainValue
+from workflows.scene.given.layer import Given, GivenLayer, GivenOutline, PlainValue
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.outline import outlines_of
 from workflows.scene.pixels import clipped, rasterize_outlines, window_around

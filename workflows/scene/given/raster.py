@@ -27,8 +27,7 @@ from tiling import (
 from tiling.gdal import read_error
 from workflows.errors import GivenInvalid
 from workflows.printable import printable
-from workflows.scene.given.layer import MOST_FEATURES, GivenLayer
-from workflows.scene.given.outlines import GivenOutline
+from workflows.scene.given.layer import MOST_FEATURES, GivenLayer, GivenOutline
 
 MOST_CLASSES = 20
 CHANGED = 0.5

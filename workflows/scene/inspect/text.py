@@ -63,14 +63,14 @@ GB = 10**9
 _LONGEST_CODE = 20
 
 
-def inspection_text(facts: Mapping[str, Any], width: int = WIDTH) -> str:
+def inspection_text(facts: Mapping[str, Any]) -> str:
     """Return the lines; ``facts`` is an inspection as plain values."""
     lines = []
     for title, texts in _paragraphs(facts):
         for number, text in enumerate(texts):
             lead = (title if number == 0 else "").ljust(INDENT)
             wrapped = textwrap.wrap(
-                text, width, initial_indent=lead, subsequent_indent=" " * (INDENT + 2), break_long_words=False
+                text, WIDTH, initial_indent=lead, subsequent_indent=" " * (INDENT + 2), break_long_words=False
             )
             lines += wrapped or [lead.rstrip()]
     return printable_lines(lines)
