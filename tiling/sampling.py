@@ -1,4 +1,4 @@
-"""Look at pixels of both dates all over a scene, in bounded memory, to fit stretch and brightness and find data."""
+"""Look at pixels of both dates all over a scene, in bounded memory: for stretch, brightness and data."""
 
 from collections.abc import Iterator
 
