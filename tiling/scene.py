@@ -102,6 +102,7 @@ def describe(path: str | Path, access: Access = ANYWHERE) -> SceneInfo:
 
     Raises:
         TilingError: the file is missing, a folder, not an allowed raster, beyond the limits, on a forbidden
+            server, not georeferenced, or refers to something outside its folder.
     """
     location = locate(path)
     with open_checked(location, access) as file:

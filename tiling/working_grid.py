@@ -129,7 +129,11 @@ def plan_grid(
     ground = common_ground(before, after, crs)
     requested = gsd if gsd is not None and abs(gsd / base.gsd - 1) > SAME_GSD else None
     keeps = crs is base.crs and requested is None and base.along_axes
-    pixels = _scene_lattice(base) if keeps else _map_lattice(base, requested)
+    if keeps:  # as if it were north-up
+        cell, (west, _, _, north) = (abs(base.transform.a), abs(base.transform.e)), base.bounds
+        pixels = _Lattice(cell, (west, north), base.gsd)
+    else:
+        pixels = _map_lattice(base, requested)
     span = pixels.span(ground)
     if span.width * span.height > MAX_PIXELS:
         raise SceneTooLarge(
@@ -156,12 +160,6 @@ def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
     to_map = grid.transform
     touched = _Lattice((to_map.a, -to_map.e), (to_map.c, to_map.f), grid.gsd).span(ground)
     return touched.intersection(whole)
-
-
-def _scene_lattice(before: SceneInfo) -> _Lattice:
-    """Return the pixels of the scene itself, as if it were north-up."""
-    west, _, _, north = before.bounds
-    return _Lattice((abs(before.transform.a), abs(before.transform.e)), (west, north), before.gsd)
 
 
 def _map_lattice(before: SceneInfo, gsd: float | None) -> _Lattice:

@@ -93,6 +93,6 @@ def test_sites_far_apart_are_found_one_by_one_and_nothing_between_is_looked_at(t
     grid = grid_of(describe(path))
     windows = common_data([describe(path)] * 2, grid)
     assert len(windows) == 2 and max(one.width for one in windows) < 1000
-    planned = planned_tiles(path, path, card(), SceneOptions())
+    planned, _ = planned_tiles(path, path, card(), SceneOptions())
     seen = tiles_with_data(planned, windows)
     assert 2 <= len(seen) < len(planned) / 10

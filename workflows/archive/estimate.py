@@ -25,7 +25,7 @@ from workflows.archive.workers.tasks import error_line
 from workflows.errors import WorkflowError
 from workflows.progress import Progress, report_progress
 from workflows.scene.inspect.cost import measured_speed
-from workflows.scene.opening import open_pair, seen_tiles
+from workflows.scene.opening import open_pair, planned_tiles
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -160,7 +160,7 @@ def _look(
     for number, row in enumerate(sample, start=1):
         pair = pairs[row.pair]
         try:
-            tiles.append(seen_tiles(pair.before, pair.after, card, scene))
+            tiles.append(len(planned_tiles(pair.before, pair.after, card, scene)[1]))
         except (TilingError, WorkflowError) as error:
             name, line = type(error).__name__, error_line(error)
             refused.append(row._replace(state=FAILED, kind="refused", error=name, line=line))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import rasterio
+import rasterio.shutil
 from rasterio.errors import RasterioError
 from rasterio.io import DatasetReaderBase
 
@@ -216,12 +217,7 @@ def _dataset(source: DatasetReaderBase, role: str, path: Path) -> str | Path:
     if Path(source.name).is_file():
         return source.name
     # In memory, a warped view, or on a server under another session.
-    profile = {**source.profile, "driver": "GTiff", "tiled": True, "blockxsize": 256, "blockysize": 256}
-    with rasterio.open(path, "w", **profile) as target:
-        target.update_tags(**source.tags())
-        target.descriptions = source.descriptions
-        for _, window in target.block_windows():
-            target.write(source.read(window=window), window=window)
+    rasterio.shutil.copy(source, path, driver="GTiff", tiled=True)
     return path
 
 

@@ -143,7 +143,7 @@ def explain_change(
         return ExplainedChange(report, change, reason=f"{card.name} {card.version} has no fact heads")
     with _detected(report, change, captioner) as (opened, found):
         answers = evidence_in(report, change, found)
-        warnings = (*_other_model(report, card), *_other_grid(report, opened))
+        warnings = tuple(_doubts(report, card, opened))
     return ExplainedChange(report, change, answers, None, f"{card.name} {card.version}", warnings)
 
 
@@ -228,29 +228,21 @@ def _answer(change: Change, answer: str, value: float, least: float | None) -> A
     return Answer(kind, word, value, least, None if named is None else word in named)
 
 
-def _other_model(report: Report, card: ModelCard) -> list[str]:
-    recorded = report.run["model"]
-    names = ("weights_sha256", "facts_sha256")
-    if all(recorded.get(name) in (None, getattr(card, name, None)) for name in names):
-        return []
-    return [
-        f"{printable(report.source)}: made by other weights than those of {card.name} {card.version}; "
-        "the evidence is that of the latter"
-    ]
+def _doubts(report: Report, card: ModelCard, opened: OpenPair) -> Iterator[str]:
+    """Yield how the evidence is of something else than the report was made of."""
+    name, grid, recorded = printable(report.source), opened.pair.grid, report.run
+    weights = ("weights_sha256", "facts_sha256")
+    if any(recorded["model"].get(one) not in (None, getattr(card, one, None)) for one in weights):
+        yield (
+            f"{name}: made by other weights than those of {card.name} {card.version}; the evidence is that "
+            "of the latter"
+        )
+    if [recorded["tiling"].get(one) for one in ("width", "height")] != [grid.width, grid.height]:
+        yield (
+            f"{name}: the scenes share {grid.width} x {grid.height} pixels, others than when it was made; "
+            "the evidence is that of the scenes as they are"
+        )
 
-
-def _other_grid(report: Report, opened: OpenPair) -> list[str]:
-    recorded, grid = report.run["tiling"], opened.pair.grid
-    if (recorded.get("width"), recorded.get("height")) == (grid.width, grid.height):
-        return []
-    return [
-        f"{printable(report.source)}: the scenes share {grid.width} x {grid.height} pixels, others "
-        "than when it was made; the evidence is that of the scenes as they are"
-    ]
-
-
-if TYPE_CHECKING:
-    from rscc.captioner import Captioner
 
 _REACH = 1024
 """Pixels around the place that are processed first; four times as many while a change reaches their edge."""

@@ -110,25 +110,15 @@ def open_pair(
 
 
 def planned_tiles(
-    before: Scene, after: Scene, card: ModelCard, options: SceneOptions | None = None
-) -> TileGrid:
-    """Return the tiles of a pair from the headers of the scenes; no pixel is read."""
-    return _planned(before, after, card, options or SceneOptions())[0]
-
-
-def seen_tiles(before: Scene, after: Scene, card: ModelCard, options: SceneOptions) -> int:
-    """Return how many tiles of a pair the network has to see, by the headers."""
-    return len(tiles_with_data(*_planned(before, after, card, options)))
-
-
-def _planned(
     before: Scene, after: Scene, card: ModelCard, options: SceneOptions
-) -> tuple[TileGrid, Sequence[Window]]:
+) -> tuple[TileGrid, Sequence[int]]:
+    """Return the tiles of a pair, and the numbers of those that the network has to see, by the headers."""
     infos = read_headers(before, after, options)
     frame = plan_frame(*infos, gsd=planned_gsd(infos, card, options), bounds=options.box)
     given = None if options.changes is None else read_changes(options.changes, options.access)
     data = common_data(infos, frame.grid)
-    return tile_grid(frame, card, options, search_area(frame, card, options, data, given)), data
+    grid = tile_grid(frame, card, options, search_area(frame, card, options, data, given))
+    return grid, tiles_with_data(grid, data)
 
 
 def tiles_with_data(grid: TileGrid, data: Sequence[Window]) -> Sequence[int]:

@@ -50,7 +50,7 @@ def split_of(
     before: Scene, after: Scene, card: ModelCard, options: SceneOptions, most_tiles: int
 ) -> tuple[Rows, ...] | None:
     """Return the parts of a pair that has more than ``most_tiles`` tiles; None to do it whole."""
-    grid = planned_tiles(before, after, card, options)
+    grid, _ = planned_tiles(before, after, card, options)
     parts = plan_parts(grid, most_tiles)
     return parts if len(grid) > most_tiles and len(parts) > 1 else None
 

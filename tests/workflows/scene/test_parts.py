@@ -200,7 +200,7 @@ def test_parts_lie_under_each_other_and_hold_as_much_as_is_allowed(
 )
 def test_the_tiles_are_known_from_the_headers(pair, asked):
     options = SceneOptions(**asked)
-    planned = planned_tiles(pair.before, pair.after, InBatches().card, options)
+    planned, _ = planned_tiles(pair.before, pair.after, InBatches().card, options)
     with open_pair(pair.before, pair.after, InBatches().card, options) as opened:
         grid = opened.grid
     assert [*planned] == [*grid] and planned.area == grid.area
