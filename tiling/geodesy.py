@@ -120,7 +120,8 @@ def to_wgs84(geometry: Polygon | MultiPolygon, crs: Any) -> Polygon | MultiPolyg
         # The second bound limits the number of edges.
         longest = max(_longest_edge_m(geometry, crs, metres) / metres, geometry.length / 100_000)
         geometry = shapely.segmentize(geometry, longest)
-    pole = None if metres is None else _pole_of(geometry, crs)
+    poles = () if metres is None else _poles(crs)
+    pole = next((pole for pole in poles if geometry.intersects(pole[0])), None)
     if pole is None:
         parts = _cut_at_antimeridian(shapely.transform(geometry, lambda xy: _lonlat(xy, crs)))
     else:
@@ -166,11 +167,6 @@ def _cut_at_antimeridian(moved: Polygon | MultiPolygon) -> list[Polygon]:
 def _polygons(geometry: Any) -> list[Polygon]:
     parts = shapely.get_parts(shapely.get_parts(geometry))
     return [part for part in parts if isinstance(part, Polygon) and part.area]
-
-
-def _pole_of(geometry: Polygon | MultiPolygon, crs: Any) -> tuple[Point, float] | None:
-    """Return the place on the map, and the latitude, of a pole that a geometry contains or touches."""
-    return next((pole for pole in _poles(crs) if geometry.intersects(pole[0])), None)
 
 
 def _quarters(geometry: Polygon | MultiPolygon, crs: Any, pole: Point, latitude: float) -> Iterator[Polygon]:

@@ -12,7 +12,7 @@ from itertools import compress
 
 import numpy as np
 import shapely
-from shapely.geometry import MultiPolygon, Polygon
+from shapely.geometry import MultiPolygon
 
 from rscc.structures import Caption
 from rscc.text.change_facts import SOMETHING
@@ -134,14 +134,12 @@ def _framed(
             yield change
             continue
         near = np.sort(tree.query(change.pixels, predicate="intersects"))
-        regions = [own[number] for number in near if _lies_in(own[number].pixel_polygon, change.pixels)]
+        shapes = [own[number].pixel_polygon for number in near]
+        inside = [shape.intersection(change.pixels).area >= INSIDE * shape.area for shape in shapes]
+        regions = [own[number] for number in compress(near, inside)]
         objects = outlines_of(regions, grid, options.smallest_outline_for(grid.gsd))
         (outline,) = change.outlines
         yield replace(change, outlines=(replace(outline, objects=tuple(objects)),)) if objects else change
-
-
-def _lies_in(region: Polygon | MultiPolygon, outline: MultiPolygon) -> bool:
-    return bool(region.intersection(outline).area >= INSIDE * region.area)
 
 
 def _grouped(changes: Iterator[FoundChange], metres: float, maps: ChangeMaps) -> list[FoundChange]:

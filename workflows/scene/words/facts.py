@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from rscc.text.change_facts import building_size
 from workflows.progress import Progress, report_progress
 from workflows.report.change import GIVEN
 from workflows.scene.evidence import ROAD_REACH, evidence_of
-from workflows.scene.found import Changes, FoundChange
+from workflows.scene.found import Changes
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.words.location import compass_words
 
@@ -58,7 +57,7 @@ def describe_by_facts(
         absent = IMPOSSIBLE_ANSWERS[change.kind] | (UNSEEN_ANSWERS if number in unseen else frozenset())
         if evidence.roads is not None and change.kind != "road":  # the road head found that one
             absent |= evidence.roads.absent
-        if change.kind == "clearing" and _is_near(change, roads_alone):
+        if change.kind == "clearing" and any(change.pixels.dwithin(road, ROAD_REACH) for road in roads_alone):
             absent |= {"came road"}  # the road has its own sentence
         facts = maps.rules.facts(evidence.logits, known=change.is_seen, absent=absent, covers=evidence.covers)
         place = compass_words(change.geometry, ground)
@@ -75,7 +74,3 @@ def describe_by_facts(
         captions.append(map_caption(facts, change.probability if facts.sure == 0 else 1.0))
         report_progress(progress, "captions", len(captions), len(found))
     return captions
-
-
-def _is_near(change: FoundChange, roads: Sequence[MultiPolygon]) -> bool:
-    return any(change.pixels.dwithin(road, ROAD_REACH) for road in roads)
