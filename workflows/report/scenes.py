@@ -167,9 +167,7 @@ def in_pixels(geometries: Iterable[Polygon | MultiPolygon], pair: ScenePair | Fr
 
 def window_ground(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:
     """Return the ground that a window of the working grid shows, in degrees of WGS84."""
-    west, north = on_map(pair.grid.transform, window.col_off, window.row_off)
-    east, south = on_map(pair.grid.transform, window.col_end, window.row_end)
-    return rounded(to_wgs84(box(west, south, east, north), pair.grid.crs))
+    return rounded(to_wgs84(pair.grid.ground(window), pair.grid.crs))
 
 
 def largest_part(outline: MultiPolygon) -> Polygon:
