@@ -87,9 +87,9 @@ def measured_blocks(
 ) -> Iterator[tuple[Window, Window, Measured]]:
     """Yield windows that cover the grid once, and each within a wider window with what was measured there."""
     months = _months(series)
-    # A date that is known to the year only has no season.
-    season = months if all(len(scene.date.text) > 4 for scene in series.scenes) else None
-    remove = without_season(season, len(months))
+    # A date that is known to the year only tells nothing about the season.
+    season = np.where([len(scene.date.text) > 4 for scene in series.scenes], months, np.nan)
+    remove = without_season(season)
     usual = Usual.of(cube.sample, remove)
     blocks = list(_blocks(cube.grid.width, cube.grid.height, len(months)))
     for number, (core, window) in enumerate(blocks, start=1):

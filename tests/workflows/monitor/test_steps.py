@@ -137,7 +137,7 @@ def test_a_single_scene_has_no_events(town):
 def test_the_statistic_is_hotellings():
     random = np.random.default_rng(1)
     values = random.normal(100, 5, (8, 3, 1, 1)).astype(np.float32)
-    found = fit_steps(values, without_season(None, 8), np.zeros((3, 3)))
+    found = fit_steps(values, without_season(np.full(8, np.nan)), np.zeros((3, 3)))
     before, after = values[:3, :, 0, 0], values[3:, :, 0, 0]
     step = after.mean(axis=0) - before.mean(axis=0)
     scatter = sum((one - one.mean(axis=0)).T @ (one - one.mean(axis=0)) for one in (before, after))
@@ -150,9 +150,17 @@ def test_the_statistic_is_hotellings():
 
 def test_a_season_is_removed():
     months_ = np.arange(24.0)
-    remove = without_season(months_, 24)
+    remove = without_season(months_)
     assert np.abs(remove @ np.cos(2 * np.pi * months_ / 12)).max() < 0.15
     assert np.abs(remove @ np.ones(24)).max() < 1e-9
+
+
+def test_a_date_known_to_the_year_only_leaves_the_season_of_the_others():
+    months_ = np.arange(24.0)
+    season = np.cos(2 * np.pi * months_ / 12)
+    months_[7] = np.nan
+    season[7] = 0
+    assert np.abs(without_season(months_) @ season).max() < 0.2
 
 
 def test_coefficients_without_a_place_are_others():

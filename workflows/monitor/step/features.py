@@ -90,13 +90,13 @@ def despiked_if_long(values: np.ndarray) -> np.ndarray:
 
 
 def measure(
-    values: np.ndarray, valid: np.ndarray, months: np.ndarray | None, remove: np.ndarray, usual: Usual
+    values: np.ndarray, valid: np.ndarray, months: np.ndarray, remove: np.ndarray, usual: Usual
 ) -> Measured:
     """Measure the features of a window.
 
     Args:
         values: (dates, 3, h, w) matched grey values.
-        remove: see :func:`workflows.monitor.step.fit.without_season`.
+        months, remove: see :func:`workflows.monitor.step.fit.without_season`.
     """
     usable = usable_dates(values, valid, usual.ground)
     clear = clear_series(values, usable, usual.ground)
@@ -152,13 +152,12 @@ def _texture(brightness: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(ndimage.gaussian_filter(brightness**2, sigma) - mean**2, 0))
 
 
-def _year_on_year(level: np.ndarray, months: np.ndarray | None, first: np.ndarray) -> np.ndarray:
+def _year_on_year(level: np.ndarray, months: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Return half the mean difference of dates a year apart across the step; 1 counts as two of them."""
     total, number = np.full(first.shape, 2.0, np.float32), np.full(first.shape, 2.0, np.float32)
-    if months is not None:
-        apart = months[None] - months[:, None]
-        for early, late in np.argwhere(np.abs(apart - YEAR) <= YEAR_OFF):
-            across = (early < first) & (late >= first)
-            total += across * np.clip((level[late] - level[early]) / 2, -2, 2)
-            number += across
+    apart = months[None] - months[:, None]
+    for early, late in np.argwhere(np.abs(apart - YEAR) <= YEAR_OFF):
+        across = (early < first) & (late >= first)
+        total += across * np.clip((level[late] - level[early]) / 2, -2, 2)
+        number += across
     return np.asarray(total / number)

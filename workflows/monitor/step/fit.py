@@ -36,16 +36,17 @@ class Steps:
     size: np.ndarray
 
 
-def without_season(months: np.ndarray | None, dates: int) -> np.ndarray:
+def without_season(months: np.ndarray) -> np.ndarray:
     """Return the matrix (dates, dates) that removes mean and season from a series.
 
     Args:
-        months: of each date, counted from any; None if a date is known to the year only.
+        months: (dates,) counted from any; NaN for a date that is known to the year only.
     """
+    dates, known = len(months), months[~np.isnan(months)]
     columns = [np.ones(dates)]
-    if months is not None and dates >= SEASON_DATES and np.ptp(months) >= SEASON_MONTHS:
+    if len(known) >= SEASON_DATES and np.ptp(known) >= SEASON_MONTHS:
         phase = 2 * np.pi * months / 12
-        columns += [np.cos(phase), np.sin(phase)]
+        columns += [np.nan_to_num(np.cos(phase)), np.nan_to_num(np.sin(phase))]
     design = np.stack(columns, axis=1)
     ridge = np.diag([0.0] + [RIDGE * dates] * (len(columns) - 1))
     return np.asarray(np.eye(dates) - design @ np.linalg.solve(design.T @ design + ridge, design.T))
