@@ -19,7 +19,7 @@ from rscc.errors import DatasetLayoutInvalid
 if TYPE_CHECKING:
     from rscc.evaluation.metrics import CaptionScores
 
-SAMPLES = 1000
+SAMPLES, LEVEL = 1000, 0.95
 Interval = tuple[float, float]
 Count = TypeVar("Count", int, np.ndarray)
 
@@ -81,7 +81,7 @@ def percentile_interval(scores: np.ndarray) -> Interval | None:
     defined = scores[~np.isnan(scores)]
     if defined.size < 0.9 * scores.size:
         return None
-    low, high = np.quantile(defined, [0.025, 0.975])
+    low, high = np.quantile(defined, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
 
 

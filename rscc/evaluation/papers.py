@@ -54,7 +54,8 @@ class PaperRow:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         content = asdict(self)
-        return {**content, **content.pop("scores")}
+        scores = content.pop("scores")
+        return {**content, **scores}
 
 
 @dataclass(frozen=True)
