@@ -32,7 +32,8 @@ WIDE, COARSE = 17, 5
 its contrast is averaged."""
 BROAD, LOCAL, LARGE = 41, 0.3, 6
 """Of a thin cloud: cells a side from which a veil is haze instead, opacity above the haze, and cells a side
-of the smallest one, larger than most roofs. What is restored under its uneven veil is not judged."""
+of the smallest one, larger than most roofs. What is restored under its uneven veil is not judged. The least
+opacity over so many cells is the haze at the edge of a cloud, too."""
 SHADOW_REACH = 32
 """Cells from a cloud up to which its shadow, and smaller clouds, are looked for."""
 SMALLEST, NARROW, GROWN = 2, 6, 2
@@ -127,7 +128,9 @@ def _hidden_by(opacity: np.ndarray, shade: np.ndarray, veil: np.ndarray) -> np.n
     cloud = thin | dense & _near(dense & (opacity >= OPAQUE), CLOUD_REACH)
     shadow = (shade >= SHADY) & _near(cloud, SHADOW_REACH)
     likely = (_above_haze(opacity, veil[0]) >= PUFF) & _near(cloud, SHADOW_REACH)
-    cloud |= likely | (veil[0] >= THIN) & _near(cloud, NARROW)
+    haze = ndimage.minimum_filter(opacity, BROAD)
+    edge = (veil[0] - haze) / np.maximum(1 - haze, 1e-3) >= THIN
+    cloud |= likely | edge & _near(cloud, NARROW)
     hidden = np.zeros(opacity.shape, np.uint8)
     for mask, value in ((dense & ~cloud, HAZE), (shadow, SHADOW), (cloud, CLOUD)):
         hidden[_near(mask, GROWN)] = value

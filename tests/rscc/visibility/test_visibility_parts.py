@@ -106,6 +106,14 @@ def test_a_thin_cloud_is_not_judged_and_even_haze_and_roofs_are():
     assert not hidden[74:, 74:].any() and not hidden[:, :8].any()
 
 
+def test_haze_is_no_edge_of_a_cloud_in_it():
+    opacity = np.full((96, 96), 0.5)
+    opacity[30:60, 30:60] = 0.97
+    hidden = layers_of(opacity, 0 * opacity)[0]
+    assert (hidden[30:60, 30:60] == CLOUD).all()
+    assert not hidden[:26].any() and not hidden[:, 64:].any()
+
+
 def test_a_small_cloud_needs_lost_contrast_and_haze_does_not_spread_it():
     rng = np.random.default_rng(2)
     before = np.zeros((CHANNELS + 1, 64, 64), np.float32)
