@@ -15,7 +15,8 @@ from shapely.geometry import MultiPolygon, Polygon
 from workflows.archive.folder import ITEM, REPORT, STYLE
 from workflows.archive.reports import found_in
 from workflows.bounded import check_depth
-from workflows.dates import PartialDate
+from workflows.dates import PartialDate, parse_date
+from workflows.errors import DateInvalid
 from workflows.report.geojson import box_across, collection_bbox, geometry_member, json_text, rounded
 
 if TYPE_CHECKING:
@@ -147,8 +148,16 @@ def linked_lines(head: Mapping[str, Any], links: Iterable[Mapping[str, str]]) ->
 
 def _interval(run: Mapping[str, Any]) -> tuple[str, str]:
     """Return start and end; a date that is a year or a month counts as a whole."""
-    before, after = (run["inputs"][role]["date"] for role in ("before", "after"))
-    known = [PartialDate(day) for day in (before, after) if day is not None]
+    before, after = (_date(run["inputs"][role]["date"]) for role in ("before", "after"))
+    known = [day for day in (before, after) if day is not None]
     start = f"{min(day.first for day in known)}T00:00:00Z" if before is not None else _EVER
     end = f"{max(day.last for day in known)}T23:59:59Z" if after is not None else _STILL
     return start, end
+
+
+def _date(text: Any) -> PartialDate | None:
+    """Return a date; None where it is not known, or is none: anybody may have edited a report."""
+    try:
+        return PartialDate(parse_date(text))
+    except (DateInvalid, AttributeError):
+        return None
