@@ -149,7 +149,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, help="LEVIR-CC's folder")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the runs and of the table")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--variants", type=Path, default=HERE / "compare_models.toml")
     parser.add_argument("--trunk", default="rscc-base", help="model whose frozen trunk all variants share")
     parser.add_argument("--seeds", type=int, default=3)
@@ -172,10 +172,8 @@ def main() -> None:
         sys.exit("a run failed; its log says why")
     score_runs([r for r in runs if not scored(run_folder(arguments.output, *r), arguments.beams)], arguments)
     lines = [run_line(*run, arguments.output) for run in runs]
-    text = summary(lines, titles)
-    (arguments.output / "table.md").write_text(text + "\n", encoding="utf-8")
     (arguments.output / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    print(text)
+    print(summary(lines, titles))
 
 
 def start(job: tuple[str, int], arguments: argparse.Namespace) -> int:

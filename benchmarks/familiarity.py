@@ -31,6 +31,7 @@ from shapely.geometry import Polygon, box
 
 from rscc.captioner import Captioner
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.evaluation.markdown import table
 from tiling import transformer
 from workflows.options import SceneOptions
 from workflows.report.report import Report
@@ -52,6 +53,10 @@ SETS = {
     "spacenet": (12, 0, 0),
 }
 DOUBTED = 2
+HEAD = (
+    *("set", "pairs", "familiarity", "below 0.5", "changes", "right place", "mean score"),
+    *("calibration error", "by chance"),
+)
 
 
 @dataclass(frozen=True)
@@ -187,11 +192,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     args = parser.parse_args()
     captioner = Captioner.load(args.model)
-    print(
-        "| set | pairs | familiarity | unfamiliar | changes | right place | mean score | calibration error | "
-        "by chance |"
-    )
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    rows = []
     for name in args.sets:
         measures, found = [], []
         for pair in pairs_of(args.data, name):
@@ -202,14 +203,18 @@ def main() -> None:
         scores, right = (
             (np.array(values, float) for values in zip(*found, strict=True)) if found else ([], [])
         )
-        row = (
-            f"| {name} | {len(measures)} | {known.mean():.2f} | {(known < 0.5).mean():.0%} | {len(scores)} |"
-        )
+        row = [
+            name,
+            str(len(measures)),
+            f"{known.mean():.2f}",
+            f"{(known < 0.5).mean():.0%}",
+            str(len(scores)),
+        ]
         if len(scores):
-            error = calibration_error(scores, right)
-            chance = error_by_chance(scores)
-            row += f" {right.mean():.2f} | {scores.mean():.2f} | {error:.2f} | {chance:.2f} |"
-        print(row, flush=True)
+            measured = right.mean(), scores.mean(), calibration_error(scores, right), error_by_chance(scores)
+            row += [f"{value:.2f}" for value in measured]
+        rows.append(row + [""] * (len(HEAD) - len(row)))
+    print(table(HEAD, rows))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,7 +30,7 @@ from typing import Any
 import numpy as np
 import rasterio
 import torch
-from command_cost import Pair, caption_words, in_process
+from command_cost import Pair, caption_words, cost_of, in_process
 from model_sizes import build
 from PIL import Image
 from rasterio.windows import Window
@@ -44,7 +41,6 @@ from rscc.evaluation.markdown import table
 from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.models.shared.captioner import ChangeCaptioner
 
-HERE = Path(__file__).resolve().parent
 TILE = 256
 PLAIN, RESEARCH = "plain loop", "research style"
 
@@ -124,26 +120,6 @@ def in_turns(ways: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, li
     return seconds
 
 
-def from_shell(pair: Pair, output: Path, options: Sequence[str] = ()) -> dict[str, Any]:
-    """Run ``python -m rscc caption`` in a new process; return its JSON.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "rscc", *caption_words(pair, output, options)],
-        cwd=HERE.parent,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"rscc ended with {done.returncode}: {done.stderr.strip()[-500:]}")
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
-
-
 def ways_of(
     pair: Pair, folder: Path, *, model: str, words: int, also: Sequence[str]
 ) -> dict[str, Callable[[], Any]]:
@@ -158,11 +134,12 @@ def ways_of(
         RESEARCH: lambda: research_style(files, paper, config.data.size, words),
     }
     loaded = cache(Captioner.load)
+    shell, there = [sys.executable, "-m", "rscc"], folder / "shell.geojson"
     for more in ("", *also):
         options = ["--model", model, *more.split()]
         for name, run in (
             ("loaded", lambda o=options: in_process(pair, folder / "here.geojson", loaded, o)),
-            ("from the shell", lambda o=options: from_shell(pair, folder / "shell.geojson", o)),
+            ("from the shell", lambda o=options: cost_of([*shell, *caption_words(pair, there, o)])),
         ):
             ways[f"rscc caption {more}".rstrip() + f", {name}"] = run
     return ways
@@ -182,14 +159,6 @@ def peers_table(pair: Pair, seconds: dict[str, float]) -> str:
     return table(["way", "s", "Mpx/s", f"times {PLAIN}", f"times {RESEARCH}"], rows)
 
 
-def processor() -> str:
-    """Return the name of the processor."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Time all ways and print."""
     parser = argparse.ArgumentParser(
@@ -207,8 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ways = ways_of(pair, Path(folder), model=asked.model, words=asked.words, also=asked.also)
         rounds = in_turns(ways, asked.rounds)
     seconds = {name: statistics.median(times) for name, times in rounds.items()}
-    count = len(windows(pair))
-    print(f"{processor()}, {torch.get_num_threads()} threads, {pair.pixels / 1e6:.2f} Mpx, {count} windows\n")
+    threads, size = torch.get_num_threads(), pair.pixels / 1e6
+    print(f"{platform.machine()}, {threads} threads, {size:.2f} Mpx, {len(windows(pair))} windows\n")
     print(peers_table(pair, seconds))
 
 
