@@ -11,6 +11,8 @@
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import compress
 
 import numpy as np
 import shapely
@@ -66,6 +68,12 @@ def find_steps(
     if len(series.scenes) < 2:
         return []
     with SeriesCube.open(series, options) as cube:
+        shown = cube.dates_with_ground()
+        if not all(shown):
+            # A hidden date repeats the one before it, so one that hides everything would confirm any step.
+            kept = tuple(compress(series.scenes, shown))
+            events = find_steps(replace(series, scenes=kept), options, progress, model)
+            return [_with_hidden(event, series) for event in events]
         months = _months(series)
         chosen = model or step_model()
         changed = [
@@ -80,6 +88,13 @@ def find_steps(
             for region in regions
             if (first := _first_date(region, len(names))) >= (1 if len(names) < FEW else SIDE)
         ]
+
+
+def _with_hidden(event: FoundEvent, series: Series) -> FoundEvent:
+    """Return an event with a sighting of each scene of a series: hidden, where it has none."""
+    known = {one.scene: one for one in event.sightings}
+    sightings = (known.get(scene.name, Sighting(scene.name, "hidden")) for scene in series.scenes)
+    return replace(event, sightings=tuple(sightings))
 
 
 def measured_blocks(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from painted_months import ROOF, SOIL, months, paint, write_months
-from rasters import north_up
+from rasters import north_up, write_scene
 from shapely.geometry import box
 
-from tiling import to_wgs84
+from tiling import describe, to_wgs84
+from workflows.dates import PartialDate
 from workflows.monitor import steps
+from workflows.monitor.events import SeriesScene, Sighting
 from workflows.monitor.history import history_of
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.step.cube import SeriesCube
@@ -69,6 +73,16 @@ def test_steps_have_their_outlines_and_dates(town, found):
     assert (pit.last_absent, pit.first_seen) == ("2019-02", "2019-04")
     assert events["bare_ground"].sightings[14].state == "hidden"
     assert all(len(event.sightings) == len(DATES) for event in events.values())
+
+
+def test_a_scene_without_any_ground_is_hidden_and_changes_nothing(tmp_path, town, found):
+    path = write_scene(tmp_path / "blank.tif", np.zeros((3, 64, 64), np.uint8), transform=north_up(cell=CELL))
+    blank = SeriesScene(path.name, str(path), describe(path), PartialDate("2018-06-20"), "blank")
+    events = events_of(replace(town, scenes=(*town.scenes[:6], blank, *town.scenes[6:])))
+    assert [event.geometry for event in events] == [event.geometry for event in found]
+    for event, expected in zip(events, found, strict=True):
+        assert event.sightings[6] == Sighting("blank.tif", "hidden")
+        assert (*event.sightings[:6], *event.sightings[7:]) == expected.sightings
 
 
 def test_season_haze_and_clouds_are_no_events(tmp_path):

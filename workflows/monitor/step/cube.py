@@ -98,6 +98,10 @@ class SeriesCube:
         values, valid = self._grey([reader.read(window) for reader in self._readers])
         return self._matched(values), valid
 
+    def dates_with_ground(self) -> list[bool]:
+        """Return which dates show any ground in the sample."""
+        return [any(valid[date].any() for _, valid in self.sample) for date in range(len(self.infos))]
+
     def whole(self) -> np.ndarray:
         """Return the values (dates, 3, h, w) of the whole grid; for small scenes."""
         return self.read(Window(0, 0, self.grid.width, self.grid.height))[0]
