@@ -1,9 +1,13 @@
 """Memory and time of the ``rscc caption`` command; prints Markdown.
 
     python benchmarks/command_cost.py memory --folder runs/large --side 4000 12000 24000
+    OMP_NUM_THREADS=1 python benchmarks/command_cost.py host --folder runs/large --side 16000
 
 ``memory`` captions generated pairs of several sizes on the CPU, each in a process of its own, and records the
 peak of its resident memory.
+``host`` captions a pair as if all networks answered at once: trunk and heads answer from files, in which an
+earlier run of the same command kept what they say of each tile, and the detector of veils finds none. It
+shows the processor time of each stage, of all threads together.
 """
 
 from __future__ import annotations
@@ -13,21 +17,53 @@ import contextlib
 import io
 import json
 import os
+import pickle
+import resource
 import subprocess
 import sys
+import threading
 import time
+import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import rasterio
-from painted_pairs import large_pairs
+from painted_pairs import BLOCK, large_pairs, raster_options
+from rasterio.windows import Window
 
 from rscc.evaluation.markdown import table
+from tiling import PairTile
+from workflows.scene import run
+from workflows.scene.network.models import Network, TileAnswers
+from workflows.scene.visibility.layer import BANDS
 
 SIDES = (4000, 12_000, 24_000)
 MIB = 2**20
+STAGES = {
+    "command_cost.clear": "start",
+    "command_cost.answer": "start",
+    "opening.open_pair": "open, look for fill and shift",
+    "pair._read_shown": "decode both dates, twice",
+    "survey.survey": "cells for the detector of veils",
+    "mosaics.add": "blend, write maps",
+    "polygons.polygonize": "outline",
+    "models.look": "batches",
+    "identity.on_disk": "hash the scenes",
+    "group.group": "group",
+    "run.described": "facts and words",
+    "run.caption_scene": "rest of the report",
+    "report.write": "write the report",
+}
+"""What a thread does in these functions, where no other of them runs inside."""
+PARTS = [*dict.fromkeys(STAGES.values())]
+PERIOD = 3584
+"""Pixels after which a repeated pair begins again: 8 steps from tile to tile."""
+SAMPLED = 0.01
+"""Seconds between two looks at the threads."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +184,99 @@ def memory_table(costs: Sequence[SizeCost]) -> str:
     return table(["pixels", "tiles", "changes", "seconds", "Mpx/s", "peak, MiB", "relative to first"], rows)
 
 
+def repeated_pair(folder: Path, side: int) -> Pair:
+    """Return a generated pair of this size; what the network sees of it repeats, so it is asked but once."""
+    small = large_pairs(folder, [PERIOD])[0]
+    paths = [folder / f"{date}_repeated_{side}.tif" for date in ("before", "after")]
+    for source, path in zip((small.before, small.after), paths, strict=True):
+        if path.exists():
+            continue
+        with (
+            rasterio.open(source) as given,
+            rasterio.open(path, "w", **raster_options(side, side), zlevel=1) as file,
+        ):
+            pixels, columns = given.read(), np.arange(side) % PERIOD
+            for row in range(0, side, BLOCK):
+                rows = np.arange(row, min(row + BLOCK, side)) % PERIOD
+                file.write(pixels[:, rows[:, None], columns], window=Window(0, row, side, len(rows)))
+    return Pair.of(*paths)
+
+
+def kept_network(folder: Path) -> type[Network]:
+    """Return a network whose answers are in a folder; it looks once at each tile that has none there."""
+
+    class KeptNetwork(Network):
+        def _answers(self, model: Any, tiles: Sequence[PairTile], weight: int) -> dict[int, TileAnswers]:
+            return {tile.tile.index: self.answer(model, tile, weight) for tile in tiles}
+
+        def answer(self, model: Any, tile: PairTile, weight: int) -> TileAnswers:
+            sample = np.stack([tile.before, tile.after])[..., ::16, ::16]
+            file = folder / f"{zlib.crc32(sample.tobytes())}.pickle"
+            if not file.exists():
+                answers = super()._answers(model, [tile], weight)[tile.tile.index]
+                file.write_bytes(pickle.dumps(answers))
+            with file.open("rb") as kept:
+                answered: TileAnswers = pickle.load(kept)
+            return answered
+
+    return KeptNetwork
+
+
+def clear(model: str, device: str) -> Any:
+    """Load a captioner whose detector of veils finds none, at once."""
+    from rscc.captioner import Captioner
+
+    captioner: Any = Captioner.load(model, device=device)
+    captioner.veils.layers = lambda before, after: np.zeros((len(BANDS), *before.shape[1:]), np.uint8)
+    return captioner
+
+
+def stages_of(call: Callable[[], Any]) -> dict[str, float]:
+    """Return the processor seconds of a call by stage, of all threads together."""
+    used, seconds, done = dict[int, float](), Counter[str](), threading.Event()
+
+    def look() -> None:
+        frames = sys._current_frames()
+        for thread in threading.enumerate():
+            frame, stage = frames.get(thread.ident or 0), None
+            while frame is not None and stage is None:
+                stage = STAGES.get(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}")
+                frame = frame.f_back
+            with contextlib.suppress(OSError):  # it has ended
+                own = Path(f"/proc/self/task/{thread.native_id}/schedstat").read_text().split()[0]
+                seconds[stage or "start"] += int(own) / 1e9 - used.get(thread.native_id or 0, 0)
+                used[thread.native_id or 0] = int(own) / 1e9
+
+    def watch() -> None:
+        while not done.wait(SAMPLED):
+            look()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    call()
+    done.set()
+    watcher.join()
+    look()
+    return {stage: seconds[stage] for stage in PARTS}
+
+
+def host_table(folder: Path, side: int) -> str:
+    """Caption a repeated pair with the answers that are kept; return a row for each stage."""
+    pair, kept, report = repeated_pair(folder, side), folder / "answers", folder / f"repeated_{side}.geojson"
+    kept.mkdir(exist_ok=True)
+    run.Network = kept_network(kept)
+    runs: list[dict[str, Any]] = []
+    seconds = stages_of(lambda: runs.append(in_process(pair, report, clear)))
+    rows = [[stage, f"{seconds[stage]:.2f}"] for stage in PARTS]
+    rows += [
+        ["all but the start", f"{sum(seconds[stage] for stage in PARTS[1:]):.2f}"],
+        ["seconds of the clock", f"{runs[0]['run']['seconds']:.2f}"],
+        ["megapixels", f"{pair.pixels / 1e6:.0f}"],
+        ["peak, MiB", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}"],
+    ]
+    return table(["stage", "processor, s"], rows)
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -156,7 +285,13 @@ def main() -> None:
     memory.add_argument("--folder", type=Path, default=Path("runs/large"))
     memory.add_argument("--side", type=int, nargs="+", default=SIDES, help="sides in pixels")
     memory.add_argument("--option", action="append", default=[], help="further word for rscc caption")
+    host = commands.add_parser("host")
+    host.add_argument("--folder", type=Path, default=Path("runs/large"))
+    host.add_argument("--side", type=int, default=16_000, help="of the pair in pixels")
     options = parser.parse_args()
+    if options.command == "host":
+        print(host_table(options.folder, options.side))
+        return
     print(memory_table(costs_by_size(options.folder, options.side, options.option)))
 
 
