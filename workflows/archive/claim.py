@@ -32,6 +32,9 @@ from workflows.archive.folder import (
 )
 from workflows.errors import ArchiveBusy
 
+# Each lost race with a run that ends beside this one takes one.
+_TRIES = 9
+
 
 @contextmanager
 def claim_shard(folder: ArchiveFolder, shard: Shard = WHOLE) -> Iterator[Claim]:
@@ -107,7 +110,7 @@ class Claim:
     def write(self, path: Path, content: bytes) -> None:
         """Write a file of the archive: complete, or not at all."""
         with writing(path):
-            self.work.mkdir(parents=True, exist_ok=True)
+            _make(self.work)
             draft = self.work / secrets.token_hex(8)
             draft.write_bytes(content)
             draft.replace(path)
@@ -126,7 +129,7 @@ class Claim:
         draft = self.work / "layers"
         with writing(self.folder.path):
             _remove(draft)
-            draft.mkdir(parents=True)
+            _make(draft)
             try:
                 yield draft
                 made = [layer for layer in self.folder.layers if (draft / layer.name).exists()]
@@ -175,8 +178,16 @@ class Claim:
                 folder.rmdir()
 
 
+def _make(folder: Path) -> None:
+    """Make a folder and those above it, though the run of another shard may remove an empty one meanwhile."""
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            return folder.mkdir(parents=True, exist_ok=True)
+    return folder.mkdir(parents=True, exist_ok=True)
+
+
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.mkdir(parents=True)
+    _make(folder)
     for name, content in files.items():
         with (folder / name).open("xb") as file:
             file.write(content)
@@ -222,7 +233,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make(target.parent)
     source.rename(target)
     _sync(target.parent)
 

@@ -67,7 +67,6 @@ def caption(
     from tiling import TilingError
     from workflows import caption_scene
     from workflows.files import style_path
-    from workflows.report.page.chips import chips_of
     from workflows.scene.given.read import with_changes
     from workflows.scene.resolution import chosen_model
     from workflows.scenes import read_headers
@@ -93,6 +92,8 @@ def caption(
         for path in reports[::-1]:  # the first removes the maps of the run
             chips = None
             if path.suffix.lower() == ".gpkg":
+                from workflows.report.page.chips import chips_of
+
                 try:
                     chips = chips_of(report)
                 except TilingError as error:

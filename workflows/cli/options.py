@@ -58,7 +58,7 @@ def moved_scenes(before: str | None, after: str | None) -> tuple[str, str] | Non
     from workflows.errors import OptionInvalid
 
     if (before is None) != (after is None):
-        raise OptionInvalid(f"{before or after}: give where both scenes are, BEFORE and AFTER, or neither")
+        raise OptionInvalid(f"{before or after}: give both --before and --after, or neither")
     return None if before is None or after is None else (before, after)
 
 

@@ -216,12 +216,13 @@ LONG = "n" * 300
         ["verify", LONG],
         ["status", LONG],
         ["batch", f"{LONG}.csv", "--out", "archive"],
-        ["monitor", "before.tif", "after.tif", "--out", LONG],
+        ["monitor", "2019-08-31.tif", "2020-08-31.tif", "--out", LONG],
         ["evaluate", "--data", LONG],
     ],
     ids=lambda words: words[0],
 )
 def test_a_name_that_no_system_takes_is_refused(scenes, capsys, words):
+    make_pair(scenes, [], names=("2019-08-31.tif", "2020-08-31.tif"))
     before = content(scenes)
     with pytest.raises(SystemExit) as ended:
         app.main(words, captioner_factory=lambda *_: BrightnessCaptioner())

@@ -73,7 +73,8 @@ def test_of_reasons_and_names_in_an_archive(tmp_path, rscc_command):
     claim = new_claim(tmp_path)
     told = dict.fromkeys(("line", "error", "worker"), f"{EVIL} is no raster")
     claim.fail("p1", {"kind": "refused", **told, "finished": 1.0})
-    live = {"host": EVIL, "workers": [[EVIL, 1, EVIL]], "running": [[EVIL, 1.0]], "running_count": 1}
+    worker, running = {"name": EVIL, "pairs": 1, "last": EVIL}, {"pair": EVIL, "since": 1.0}
+    live = {"host": EVIL, "workers": [worker], "running": [running], "running_count": 1}
     times = {"pid": 1, "shard": [1, 1], "started": 1.0, "updated": 2.0, "pairs": 1, "recent": 1}
     (tmp_path / "runs" / "1-1-of-1.json").write_text(json.dumps({**live, **times}))
     for words in ([], ["--failed"], ["--json"], ["--failed", "--json"]):
