@@ -237,6 +237,8 @@ def test_shards_share_one_archive_and_the_last_one_writes_the_layers(made, out, 
     assert run(made, out).skipped_as_done == 7 and contents(out)["changes.gpkg"] == whole["changes.gpkg"]
 
 
+# Python's filters of warnings are not for several threads, as these runs are here.
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_shards_work_at_the_same_time(made, out, worked_through):
     threads = [
         threading.Thread(target=run, args=(made, out, InlineEngine()), kwargs={"shard": (number, 3)})
