@@ -16,6 +16,8 @@ Content = Iterable[str | bytes] | Callable[[Path], None]
 """What a file holds: its parts, or a function that writes it to a path."""
 # Without a style for QGIS: a GeoPackage has its own; a .csv and a .kml are not opened with one.
 _STYLELESS = (".gpkg", ".csv", ".kml")
+# A race lost to another run that removes a folder takes one.
+_TRIES = 9
 NEARLY_FULL = 10**6
 """Free bytes below which a library's failure to write is put down to a full disk."""
 
@@ -110,6 +112,18 @@ def check_folder(path: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise _not_writable(path, error) from error
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, though another run may remove an empty one above it meanwhile.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):
+            return folder.mkdir(parents=True, exist_ok=True)
+    return folder.mkdir(parents=True, exist_ok=True)
 
 
 def write_together(contents: Mapping[Path, Content]) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import sqlite3
 import zipfile
@@ -10,7 +11,14 @@ import pytest
 from rasters import textured, write_scene, write_vrt
 
 from workflows.errors import OutputExists, OutputFolderMissing, OutputNotWritable
-from workflows.files import check_free, check_output, one_line_if_disk_full, style_path, write_together
+from workflows.files import (
+    check_free,
+    check_output,
+    make_folder,
+    one_line_if_disk_full,
+    style_path,
+    write_together,
+)
 from workflows.report.report import Report
 
 
@@ -143,3 +151,22 @@ def test_a_full_disk_is_told_in_a_line_whoever_met_it(tmp_path, failure, expecte
             raise FULL
         finally:
             raise failure
+
+
+def test_a_folder_is_made_though_another_run_removes_the_one_above_it(tmp_path, monkeypatch):
+    mkdir, removed = os.mkdir, []
+
+    def raced(path, *arguments):
+        if path == tmp_path / "work" / "own" and path.parent.exists() and len(removed) < 3:
+            removed.append(path.parent.rmdir())
+        mkdir(path, *arguments)
+
+    monkeypatch.setattr(os, "mkdir", raced)
+    make_folder(tmp_path / "work" / "own")
+    assert (tmp_path / "work" / "own").is_dir() and len(removed) == 3
+
+
+def test_a_folder_that_the_system_refuses_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        make_folder(tmp_path / "file" / "own")

@@ -31,9 +31,7 @@ from workflows.archive.folder import (
     writing,
 )
 from workflows.errors import ArchiveBusy
-
-# Each lost race with a run that ends beside this one takes one.
-_TRIES = 9
+from workflows.files import make_folder
 
 
 @contextmanager
@@ -110,7 +108,7 @@ class Claim:
     def write(self, path: Path, content: bytes) -> None:
         """Write a file of the archive: complete, or not at all."""
         with writing(path):
-            _make(self.work)
+            make_folder(self.work)
             draft = self.work / secrets.token_hex(8)
             draft.write_bytes(content)
             draft.replace(path)
@@ -129,7 +127,8 @@ class Claim:
         draft = self.work / "layers"
         with writing(self.folder.path):
             _remove(draft)
-            _make(draft)
+            make_folder(draft.parent)
+            draft.mkdir()
             try:
                 yield draft
                 made = [layer for layer in self.folder.layers if (draft / layer.name).exists()]
@@ -178,16 +177,9 @@ class Claim:
                 folder.rmdir()
 
 
-def _make(folder: Path) -> None:
-    """Make a folder and those above it, though the run of another shard may remove an empty one meanwhile."""
-    for _ in range(_TRIES):
-        with suppress(FileNotFoundError):
-            return folder.mkdir(parents=True, exist_ok=True)
-    return folder.mkdir(parents=True, exist_ok=True)
-
-
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
-    _make(folder)
+    make_folder(folder.parent)
+    folder.mkdir()
     for name, content in files.items():
         with (folder / name).open("xb") as file:
             file.write(content)
@@ -233,7 +225,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _move(source: Path, target: Path) -> None:
-    _make(target.parent)
+    make_folder(target.parent)
     source.rename(target)
     _sync(target.parent)
 

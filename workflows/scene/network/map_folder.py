@@ -23,6 +23,7 @@ from tiling import Band, Frame, TilingError, Window, is_special_file
 from tiling.grid import Axis
 from tiling.map_raster import RasterWriter, compress_raster, create_raster, open_raster
 from workflows.errors import MapsBusy, MapsUnusable
+from workflows.files import make_folder
 from workflows.scene.map_description import ABOUT, FORMAT, Row, read_about
 from workflows.scene.maps import EVIDENCE, LONE, PROBABILITY, ChangeMaps, area_transform
 from workflows.scene.visibility.layer import VISIBILITY
@@ -61,7 +62,7 @@ def new_maps(
     """
     with ExitStack() as stack:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             _check_free(folder)
             if not shared:
                 stack.enter_context(_locked(folder / _RUN_LOCK, timeout=0))
