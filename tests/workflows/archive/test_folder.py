@@ -283,6 +283,7 @@ def test_several_threads_install_at_once(tmp_path):
 def test_a_full_disk_while_installing_leaves_the_old_report(tmp_path, step):
     for last in (1, 2):
         claim = made(tmp_path / f"{step}{last}", OLD)
+        claim.tidy()  # so that each folder is to be made
         with pytest.MonkeyPatch.context() as patch:
             Steps(patch, last, OSError(errno.ENOSPC, "No space left on device"), (step,))
             with pytest.raises(OutputNotWritable):
