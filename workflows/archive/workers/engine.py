@@ -333,8 +333,9 @@ def quiet_dask() -> Iterator[None]:
         for name in [*logging.root.manager.loggerDict, "asyncio", "tornado.application"]
         if name.partition(".")[0] in ("distributed", "asyncio", "tornado")
     ]
-    # Those of Dask have handlers of their own, the others use their parent's.
-    targets = {handler for logger in loggers for handler in logger.handlers} | set(loggers[-2:])
+    # Those of Dask have handlers of their own, the others use their parent's. The root's handlers are ours.
+    own = {handler for logger in loggers for handler in logger.handlers} - set(logging.root.handlers)
+    targets = own | set(loggers[-2:])
     levels = {target: target.level for target in targets}
     try:
         for target in targets:
