@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -23,11 +23,11 @@ _NEW, _ENDING, _LOCK, _OLD = f"{DRAFTS}new-", ".tmp", ".rscc-lock", ".old"
 _UNLOCKED = 60.0
 # Escapes of UTF-16 surrogates in JSON; only pairs of them are characters.
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-# Numbers that may be infinite.
-_HUGE = re.compile(r"[eE]\+?\d{3}|\d{300}")
+# Numbers that may be infinite: the largest has 309 digits.
+_HUGE = re.compile(r"[eE]\+?\d{3}|\d{200}")
 # Objects, lists and values in JSON: each takes many times its bytes in memory. A corner of an outline is a
 # list.
-_MOST = {"{": 2_000_000, "[": 12_000_000, ",": 40_000_000}
+_MOST = {"{": 3_500_000, "[": 8_000_000, ",": 24_000_000}
 _FORMULA = re.compile(r"'*\s*[=+@\t-]")
 # The same behind a character at which some spreadsheets separate cells, without and with a guard.
 _HIDDEN = re.compile(r"([;|\t]\s*)(?='*\s*[=+@\t-])")
@@ -177,8 +177,12 @@ def atomic_write(*targets: Path) -> Iterator[tuple[Path, ...]]:
                 draft.replace(target)
 
 
-def parsed_json(text: str | bytes) -> Any:
+def parsed_json(text: str | bytes, hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
     """Parse JSON strictly: no NaN, no infinity, also not as 1e400.
+
+    Args:
+        text: of one value.
+        hook: what replaces each object, as ``object_hook`` of :func:`json.loads`.
 
     Raises:
         ValueError: it is not JSON or not UTF-8, is nested too deeply, holds millions of values, an infinite
@@ -187,9 +191,10 @@ def parsed_json(text: str | bytes) -> Any:
     try:
         text = text.decode() if isinstance(text, bytes) else text
         check_json(text)
-        content = json.loads(text, parse_constant=_refused)
+        content = json.loads(text, parse_constant=_refused, object_hook=hook)
         if _HALF.search(text) or _HUGE.search(text):
-            json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
+            plain = content if hook is None else json.loads(text)
+            json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     return content

@@ -16,6 +16,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -29,41 +30,47 @@ from workflows.printable import printable
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
+    from shapely.geometry.base import BaseGeometry
 
 LARGEST_BYTES = 2**30
 """Largest vector file that is read, and the most bytes that a zip may unpack to."""
+_SQLITE = ((b"SQLite format 3\0",), ("GPKG", "SQLite"))
+_XML = (b"<", b"\xef\xbb\xbf<")
 FORMATS = {
-    ".gpkg": (b"SQLite format 3\0",),
-    ".sqlite": (b"SQLite format 3\0",),
-    ".fgb": (b"fgb",),
-    ".shp": (b"\x00\x00\x27\x0a",),
-    ".parquet": (b"PAR1",),
-    ".geoparquet": (b"PAR1",),
-    ".kml": (b"<", b"\xef\xbb\xbf<"),
-    ".gml": (b"<", b"\xef\xbb\xbf<"),
-    ".mif": (b"Version", b"VERSION", b"version"),
-    ".tab": (b"!table", b"!Table", b"!TABLE"),
-    ".dxf": (b" ", b"0", b"999"),
+    ".gpkg": _SQLITE,
+    ".sqlite": _SQLITE,
+    ".fgb": ((b"fgb",), ("FlatGeobuf",)),
+    ".shp": ((b"\x00\x00\x27\x0a",), ("ESRI Shapefile",)),
+    ".parquet": ((b"PAR1",), ()),
+    ".geoparquet": ((b"PAR1",), ()),
+    ".kml": (_XML, ("KML", "LIBKML")),
+    ".gml": (_XML, ("GML",)),
+    ".mif": ((b"Version", b"VERSION", b"version"), ("MapInfo File",)),
+    ".tab": ((b"!table", b"!Table", b"!TABLE"), ("MapInfo File",)),
 }
-"""Vector formats that GDAL reads for us by their suffixes, and the first bytes of their files."""
+"""Formats that libraries read for us by suffix: the first bytes of their files, and GDAL's drivers."""
 _GEOJSON = (".geojson", ".json", ".geojsonl", ".geojsons", ".ndjson")
 _PARQUET = (".parquet", ".geoparquet")
 _DATABASES = (".gpkg", ".sqlite")
 _TEXT = (*_GEOJSON, ".csv")
+_TEXTS_OF_GDAL = (".kml", ".gml", ".tab", ".mif")
 # Files of a shapefile, and of MapInfo, that belong to the one that is named.
 _PARTS = (".shx", ".dbf", ".prj", ".cpg", ".mid", ".map", ".dat", ".id")
-# What leads GDAL elsewhere: other documents of XML, entities, and tables of MapInfo that name others.
+# What leads GDAL elsewhere: documents of XML and JSON, entities, labels of planetary data, and tables of
+# MapInfo that name others. GDAL looks for it at the beginning of files of every format.
 _LEADING = re.compile(
-    rb"<ogrvrt|<vrtdataset|<ogrwfs|<wfs_capa|<gdal_|<!doctype|<!entity"
-    rb"|open\s+table|create\s+view|isseamless",
+    rb"<ogrvrt|<vrtdataset|<ogrwfs|<wfs_|<gdal_|<!doctype|<!entity|gdal_streamed_alg|product_observational"
+    rb"|pds_version_id|\bopen\s+table|create\s+view|isseamless",
     re.IGNORECASE,
 )
 _SYSTEMS = re.compile(rb"srsname\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
-_HEAD, _LONGEST = 4096, 2**24
+_HEAD, _LONGEST = 2**16, 2**24
+# Values of one feature of a GeoJSON: they take much memory until its corners are a shape.
+_MOST_VALUES = 6_000_000
 _MOST_COLUMNS, _MOST_CELLS = 2000, 50_000_000
 # Do not fetch schemas, write no side-cars.
 _SETTINGS = {"GML_DOWNLOAD_SCHEMA": "NO", "GML_SAVE_RESOLVED_TO": "NONE", "GDAL_HTTP_TIMEOUT": "1"}
-_WGS84 = "EPSG:4326"
+_WGS84, _FEATURE = "EPSG:4326", "Feature"
 
 
 class PolygonFiles:
@@ -95,7 +102,7 @@ class PolygonFiles:
             _check_beside(found)
             suffix = found.suffix.lower()
             if suffix in _GEOJSON:
-                frame, used = self.from_geojson(_geojson(found, suffix), shown), None
+                frame, used = self.from_geojson(_geojson(found, suffix, self.most), shown), None
             elif suffix == ".csv":
                 frame, used = _csv(found, self.most), None
             elif suffix in FORMATS:
@@ -124,15 +131,14 @@ class PolygonFiles:
     def from_geojson(self, content: dict[str, Any], shown: str) -> GeoDataFrame:
         """Return the features of a collection, in the CRS of its old ``crs`` member or WGS84."""
         from geopandas import GeoDataFrame
-        from shapely.geometry import shape
 
-        features = [content] if content.get("type") == "Feature" else content.get("features")
+        features = [content] if content.get("type") == _FEATURE else content.get("features")
         if not isinstance(features, list) or not all(isinstance(one, dict) for one in features):
             raise self.error(f"{shown}: is no GeoJSON collection of features")
         if len(features) > self.most:
             raise self.error(f"{shown}: more than {self.most:,} features; cut it to the scenes")
         rows = [one["properties"] if isinstance(one.get("properties"), dict) else {} for one in features]
-        shapes = [None if one.get("geometry") is None else shape(one["geometry"]) for one in features]
+        shapes = [_shape(one.get("geometry")) for one in features]
         ids = [one.get("id", number) for number, one in enumerate(features, start=1)]
         columns = list(dict.fromkeys(name for row in rows for name in row))
         if len(columns) * len(rows) > _MOST_CELLS:
@@ -223,10 +229,10 @@ def _check_leading(path: Path, suffix: str) -> None:
     """
     with open(path, "rb", opener=open_regular) as file:
         head = file.read(_HEAD)
-        if not head.startswith(FORMATS[suffix]):
+        if not head.startswith(FORMATS[suffix][0]):
             raise ValueError(f"it is no {suffix} file; save it again as GeoPackage")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            if suffix in (".kml", ".gml", ".tab") and _LEADING.search(content):
+            if _LEADING.search(content if suffix in _TEXTS_OF_GDAL else head):
                 raise ValueError("it names other files; save it again as GeoPackage")
             if suffix == ".gml":
                 texts = {match[1] or match[2] or b"" for match in _SYSTEMS.finditer(content)}
@@ -243,15 +249,32 @@ def _check_leading(path: Path, suffix: str) -> None:
             check_crs_bytes(printable(path), read_file(path.with_name(beside), _LONGEST))
 
 
-def _geojson(path: Path, suffix: str) -> dict[str, Any]:
+def _geojson(path: Path, suffix: str, most: int) -> dict[str, Any]:
+    """Return a collection of features with shapes as their geometries."""
     content = read_file(path, LARGEST_BYTES)
     if suffix in (".geojson", ".json"):
-        parsed = parsed_json(content)
+        shapes = [match.start() for match in re.finditer(rb'"coordinates"', content)]
+        for start, stop in pairwise((0, *shapes, len(content))):
+            if content.count(b",", start, stop) > _MOST_VALUES:
+                raise ValueError("a feature has millions of values; cut it")
+        parsed = parsed_json(content, _with_shape)
         if not isinstance(parsed, dict):
             raise ValueError("it is no GeoJSON")
         return parsed
-    lines = (line.strip(b"\x1e \r\t") for line in content.split(b"\n"))
-    return {"type": "FeatureCollection", "features": [parsed_json(line) for line in lines if line]}
+    lines = (line.strip(b"\x1e \r\t\n") for line in io.BytesIO(content))
+    features = (parsed_json(line, _with_shape) for line in lines if line)
+    return {"type": "FeatureCollection", "features": list(islice(features, most + 1))}
+
+
+def _with_shape(member: dict[str, Any]) -> dict[str, Any]:
+    """Return a feature with its corners as a shape, which takes a tenth of their memory."""
+    return member | {"geometry": _shape(member.get("geometry"))} if member.get("type") == _FEATURE else member
+
+
+def _shape(member: Any) -> BaseGeometry | None:
+    from shapely.geometry import shape
+
+    return shape(member) if isinstance(member, dict) else member
 
 
 def _csv(path: Path, most: int) -> GeoDataFrame:
@@ -292,8 +315,11 @@ def _vector(path: Path, suffix: str, layer: str | None, most: int) -> tuple[GeoD
         chosen = layer or layers[0]
         if chosen.lower() in views:
             raise ValueError(f"{printable(chosen)} is a view; save it as a layer of its own")
-        if crs := pyogrio.read_info(path, layer=chosen)["crs"]:
-            checked_crs(crs, printable(path))
+        about = pyogrio.read_info(path, layer=chosen)
+        if about["driver"] not in FORMATS[suffix][1]:
+            raise ValueError(f"it is no {suffix} file; save it again as GeoPackage")
+        if about["crs"]:
+            checked_crs(about["crs"], printable(path))
         frame = pyogrio.read_dataframe(path, layer=chosen, fid_as_index=True, max_features=most + 1)
     finally:
         pyogrio.set_gdal_config_options(before)

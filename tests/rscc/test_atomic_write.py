@@ -150,10 +150,11 @@ def test_a_file_is_read_up_to_a_limit_and_never_a_pipe(tmp_path):
         '{"a": 1e400}',
         f"[{'9' * 400}.0]",
         "[-1E+999]",
-        f"[{'{},' * 2_000_001}{{}}]",
-        f"[{'1,' * 40_000_001}1]",
+        f"[{'1' * 250}e99]",
+        f"[{'{},' * 3_500_001}{{}}]",
+        f"[{'1,' * 24_000_001}1]",
     ],
-    ids=["1e400", "digits", "negative", "objects", "values"],
+    ids=["1e400", "digits", "negative", "both", "objects", "values"],
 )
 def test_json_of_infinite_numbers_or_millions_of_values_is_refused(text):
     with pytest.raises(ValueError):

@@ -279,8 +279,26 @@ def test_shapes_of_every_kind_may_reach_geos(options):
             check_depth(shapely.to_wkb(one, **options))
 
 
-def test_a_table_of_mapinfo_that_opens_others_is_refused(tmp_path):
-    path = tmp_path / "v.tab"
-    path.write_text("!table\n!version 100\n" + "\n" * 9000 + 'Open Table "other" Hide\n')
-    with pytest.raises(OptionInvalid, match=r"v\.tab"):
+VRT = "<OGRVRTDataSource><OGRVRTLayer><SrcDataSource>{}</SrcDataSource></OGRVRTLayer></OGRVRTDataSource>"
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("v.tab", "!table\n" + "\n" * 9000), ("v.mif", "Version 300\n"), ("v.fgb", "fgb\3fgb\1"),
+     ("v.kml", "<a>"), ("v.dxf", " ")],
+)  # fmt: skip
+@pytest.mark.parametrize("lead", [VRT, "gdal_streamed_alg {}", "PDS_VERSION_ID ^TABLE {}", 'Open Table "{}"'])
+def test_a_layer_that_leads_gdal_to_another_file_is_refused(areas, tmp_path, name, start, lead):
+    """GDAL looks for such texts at the beginning of a file of any format."""
+    path = tmp_path / name
+    path.write_text(start + lead.format(areas(".gpkg")))
+    with pytest.raises(OptionInvalid, match=name):
+        read(path)
+
+
+def test_corners_of_one_shape_without_end_are_refused_before_they_are_parsed(tmp_path, monkeypatch):
+    monkeypatch.setattr("rscc.files.json.loads", lambda *_, **__: pytest.fail("it was parsed"))
+    path = tmp_path / "v.geojson"
+    path.write_text(f'{{"coordinates":[],"a":{{"coordinates":[{"[0,0]," * 3_000_001}]}}}}')
+    with pytest.raises(OptionInvalid, match="millions"):
         read(path)
