@@ -28,10 +28,12 @@ _HUGE = re.compile(r"[eE]\+?\d{3}|\d{200}")
 # Objects, lists and values in JSON: each takes many times its bytes in memory. A corner of an outline is a
 # list.
 _MOST = {"{": 3_500_000, "[": 8_000_000, ",": 24_000_000}
-_FORMULA = re.compile(r"'*\s*[=+@\t-]")
+# With the wide signs, which spreadsheets of East Asia evaluate, too.
+_START = "'*\\s*[=+@\\t\uff1d\uff0b\uff20\uff0d-]"
+_FORMULA = re.compile(_START)
 # The same behind a character at which some spreadsheets separate cells, without and with a guard.
-_HIDDEN = re.compile(r"([;|\t]\s*)(?='*\s*[=+@\t-])")
-_GUARDED = re.compile(r"([;|\t]\s*)'(?='*\s*[=+@\t-])")
+_HIDDEN = re.compile(rf"([;|\t]\s*)(?={_START})")
+_GUARDED = re.compile(rf"([;|\t]\s*)'(?={_START})")
 
 
 def open_regular(name: str, flags: int) -> int:

@@ -66,6 +66,8 @@ from .scene import SceneInfo as SceneInfo
 from .scene import describe as describe
 from .scene import files_of as files_of
 from .scene import open_scene as open_scene
+from .sidecars import AFTER_NAME as AFTER_NAME
+from .sidecars import AFTER_STEM as AFTER_STEM
 from .sidecars import MAX_TEXT_BYTES as MAX_TEXT_BYTES
 from .spectral import BandValues as BandValues
 from .spectral import SpectralPair as SpectralPair

@@ -13,14 +13,16 @@ from tiling.regular_files import open_regular
 
 MASK, OVERVIEWS = ".msk", ".ovr"
 _AUXILIARY, _PAM = ".aux", ".aux.xml"
+AFTER_NAME = (_PAM, _AUXILIARY, MASK, OVERVIEWS)
+"""What GDAL reads with image.tif: image.tif.aux.xml, image.tif.msk and the like, perhaps several in a row."""
 MAX_TEXT_BYTES = 4 * 2**20
 """Largest text beside a scene: GDAL's time grows with the square of its size."""
-# Texts that GDAL reads with image.tif: image.tif.aux.xml, image.tfw and the like, image_metadata.txt ...
-_AFTER_STEM = (
+AFTER_STEM = (
     ".imd", ".pass", ".pvl", ".rpb", ".rpc", ".til", ".txt", ".xml", "_metadata.txt", "_metadata.xml",
     "_mtl.txt", "_rpc.txt", ".tab", ".wld", ".tfw", ".tifw", ".tiffw", ".jgw", ".jpgw", ".jpw", ".jpegw",
     ".pgw", ".pngw", ".j2w", ".jp2w", ".j2kw",
 )  # fmt: skip
+"""Texts that it reads, too: image.tfw and the like, image_metadata.txt."""
 # ... and names of products, of whatever scene.
 _OF_PRODUCT = re.compile(r"(hdr|rpc|dim_).*\.(txt|xml)|.*_mtl\.txt|metadata\.dim|summary\.txt")
 # Start of an ERDAS file for GDAL, in any case, and of a real one.
@@ -68,7 +70,7 @@ class Sidecars:
 
     def _texts(self, path: Path) -> list[Path]:
         """Return the texts about a raster that GDAL may read."""
-        own = [path.name + _PAM, *(path.stem + ending for ending in _AFTER_STEM)]
+        own = [path.name + _PAM, *(path.stem + ending for ending in AFTER_STEM)]
         _, of_product = self._listed(path.parent)
         return [file for file in self._called(path, {*own, *of_product}) if file != path]
 

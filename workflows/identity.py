@@ -15,21 +15,23 @@ from time import perf_counter
 from typing import NamedTuple, Protocol
 from xml.etree import ElementTree
 
-from tiling import MAX_TEXT_BYTES, TilingError, checked_vrt, is_address, looks_like_vrt, open_regular
+from tiling import (
+    AFTER_NAME,
+    AFTER_STEM,
+    MAX_TEXT_BYTES,
+    TilingError,
+    checked_vrt,
+    is_address,
+    looks_like_vrt,
+    open_regular,
+)
 from workflows.addresses import unsigned
 
 # Bytes hashed at either end of a file. TIFFs have their directories at one of them.
 END_BYTES = 2**16
 _CHUNK = 2**22
 _HUGE = 2**32
-# Files that GDAL reads with image.tif: image.tif.msk.ovr and the like, perhaps several endings in a row ...
 _AUXILIARY = ".aux.xml"
-_AFTER_NAME = (_AUXILIARY, ".msk", ".ovr")
-# ... and image.tfw and the like.
-_AFTER_STEM = (
-    ".aux", ".imd", ".j2w", ".jgw", ".jp2w", ".jpegw", ".jpgw", ".pgw", ".pngw", ".prj", ".rpb", ".tab",
-    ".tfw", ".tiffw", ".tifw", ".wld", "_rpc.txt",
-)  # fmt: skip
 # Threads, and the seconds per scene above which they pay off.
 THREADS, SLOW = 16, 5e-4
 _ZIP = "/vsizip/"
@@ -283,11 +285,12 @@ def _list_beside(folder: str) -> dict[str, list[str]]:
         return beside
     for name in names:
         owner = lower = name.lower()
-        while owner.endswith(_AFTER_NAME):
-            owner = owner.removesuffix(next(ending for ending in _AFTER_NAME if owner.endswith(ending)))
+        while owner.endswith(AFTER_NAME):
+            owner = owner.removesuffix(next(ending for ending in AFTER_NAME if owner.endswith(ending)))
         if owner != lower:
             beside.setdefault(owner, []).append(name)
-        elif lower.endswith(_AFTER_STEM):
-            ending = next(ending for ending in _AFTER_STEM if lower.endswith(ending))
-            beside.setdefault(f"{lower.removesuffix(ending)}|", []).append(name)
+        # a_metadata.txt may belong to a.tif or a_metadata.tif, and a.aux to a.tif or a file named a.
+        for ending in (*AFTER_STEM, ".aux") if lower.endswith((*AFTER_STEM, ".aux")) else ():
+            if lower.endswith(ending):
+                beside.setdefault(f"{lower.removesuffix(ending)}|", []).append(name)
     return beside

@@ -41,8 +41,8 @@ def test_ten_thousand_hostile_texts_neither_steer_a_terminal_nor_are_calculated(
             assert all(part.lstrip()[:1] not in ("=", "+", "-", "@") for part in re.split(r"[;|\t]", cell))
 
 
-@given(st.text("ab=+@-;|\t '"))
+@given(st.text("ab=+@-\uff1d;|\t '"))
 def test_no_cell_is_calculated_wherever_a_spreadsheet_separates_and_each_is_read_again(text):
     cell = guarded_cell(text)
     assert unguarded_cell(cell) == text
-    assert all(part.lstrip()[:1] not in ("=", "+", "-", "@") for part in re.split(r"[;|\t]", cell))
+    assert all(part.lstrip()[:1] not in ("=", "+", "-", "@", "\uff1d") for part in re.split(r"[;|\t]", cell))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -54,6 +56,15 @@ def folder(tmp_path):
 def cluster(folder):
     with commands(folder) as shell:
         yield QuickCluster(shell, folder)
+
+
+@pytest.mark.parametrize("work", ["re.match('(a+)+$', 'a' * 60 + 'b')", "time.sleep(60)"])
+def test_a_pair_that_takes_for_ever_ends_its_process_whatever_holds_it(work):
+    """Python's own threads do not run while a library is in an endless loop."""
+    limit = "from workflows.archive.workers import jobs; jobs.SECONDS = 0.5"
+    code = f"import re, time; {limit}\nwith jobs._limited(): {work}"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=50)
+    assert (ended.returncode, ended.stderr) == (1, b"")
 
 
 def left_behind() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler
 from xml.etree import ElementTree
 
@@ -11,7 +13,7 @@ from painted_series import find_squares, write_series
 from servers import SilentHandler, answering
 
 from tiling import AddressForbidden
-from workflows.errors import NoticeFailed, OptionInvalid, OutputExists
+from workflows.errors import NoticeFailed, OptionInvalid, OutputExists, OutputNotWritable
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
 
@@ -87,6 +89,26 @@ def test_notices_are_added_to_no_other_file(tmp_path, content):
     with pytest.raises(OutputExists, match=r"letter\.txt"):
         update(tmp_path, tmp_path / "town", notify=str(target))
     assert target.read_text() == content
+
+
+@pytest.mark.parametrize("option", ["feed", "notify"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "holes"])
+def test_nothing_is_told_to_a_pipe_and_no_endless_file_is_read(tmp_path, option, kind):
+    write_series(tmp_path / "town")
+    target = tmp_path / "news"
+    if kind == "pipe":
+        os.mkfifo(target)
+    elif kind == "device":
+        target.symlink_to("/dev/zero")
+    else:
+        with target.open("wb") as file:
+            file.truncate(2**40)
+    with ThreadPoolExecutor(1) as pool:
+        options = {option: target if option == "feed" else str(target)}
+        told = pool.submit(update, tmp_path, tmp_path / "town", **options)
+        with pytest.raises((OutputExists, OutputNotWritable), match="news"):
+            told.result(60)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_server_gets_each_notice_and_a_failed_one_again(tmp_path):

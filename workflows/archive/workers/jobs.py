@@ -1,13 +1,13 @@
 """The side of the workers: what a Dask task runs in a worker process."""
 
+import faulthandler
 import os
 import secrets
-import sys
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 from distributed import Worker, WorkerPlugin, get_worker, worker_client
 
@@ -25,9 +25,9 @@ from workflows.archive.workers.tasks import (
 )
 from workflows.printable import printable_library_output
 
-# Processor seconds of all threads, and seconds by the clock, that a worker of this machine may take for one
-# pair: a decoder in an endless loop ends by the first, a server that never answers by the second.
-CPU_SECONDS, SECONDS = 12 * 3600, 24 * 3600
+SECONDS = 24 * 3600
+"""Seconds by the clock that a worker of this machine may take for one pair."""
+_ENDS: list[float] = []
 
 
 @dataclass(frozen=True)
@@ -113,23 +113,24 @@ def other_version(what: str, ours: str) -> str:
 @contextmanager
 def _limited() -> Iterator[None]:
     """End this process if it takes for ever for one pair; Dask then tries the pair in another one."""
-    clock = threading.Timer(SECONDS, os._exit, (1,))
-    clock.daemon = True
-    clock.start()
+    end = time.monotonic() + SECONDS
+    _ENDS.append(end)
+    _watch()
     try:
-        _limit_processor_time()
         yield
     finally:
-        clock.cancel()
+        _ENDS.remove(end)
+        _watch()
 
 
-def _limit_processor_time() -> None:
-    if sys.platform == "win32":
-        return
-    import resource
+def _watch() -> None:
+    """End this process at the first of the ends, also while a library holds Python's lock."""
+    faulthandler.cancel_dump_traceback_later()
+    if _ENDS:
+        left = max(0.001, min(_ENDS) - time.monotonic())
+        faulthandler.dump_traceback_later(left, exit=True, file=_nowhere())
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-    limit = int(used.ru_utime + used.ru_stime) + CPU_SECONDS
-    resource.setrlimit(resource.RLIMIT_CPU, (limit if hard < 0 else min(limit, hard), hard))
+
+@cache
+def _nowhere() -> int:
+    return os.open(os.devnull, os.O_WRONLY)

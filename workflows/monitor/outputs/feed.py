@@ -1,9 +1,11 @@
 """An Atom feed (RFC 4287) of confirmed and ended events, with their outlines as GeoRSS-Simple."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tiling import open_regular
 from workflows.dates import PartialDate
 from workflows.errors import OutputExists
 from workflows.files import check_free, write_together
@@ -23,7 +25,8 @@ def check_feed(path: Path, monitor_id: str | None) -> None:
     if not path.exists():
         return
     own = None if monitor_id is None else f"<id>{URN}{monitor_id}</id>".encode()
-    with path.open("rb") as file:
+    head = b""
+    with suppress(OSError), open(path, "rb", opener=open_regular) as file:  # a pipe is no feed
         head = file.read(4096)
     if own is None or own not in head:
         raise OutputExists(f"{path}: exists already, and is no feed of this monitor; choose another name")

@@ -4,6 +4,7 @@ Nothing is lost when a run is killed: what was not told is told by the next run,
 has the same id.
 """
 
+import io
 import json
 import os
 import urllib.error
@@ -13,7 +14,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
-from rscc.files import parsed_json
+from rscc.files import parsed_json, read_file
 from tiling import Access, open_regular
 from workflows.addresses import public_path
 from workflows.archive.folder import writing
@@ -52,7 +53,8 @@ def check_target(target: str, access: Access) -> None:
     if os.path.lexists(path):
         if path.is_symlink() or not path.is_file():
             raise OutputExists(f"{path}: is no plain file; choose another name")
-        list(_lines_of(path))
+        with writing(path):
+            list(_notices_in(path, read_file(path)))
 
 
 def send(notices: Sequence[Mapping[str, Any]], target: str, access: Access) -> None:
@@ -121,15 +123,15 @@ def notices_of(
 
 def _append(notices: Sequence[Mapping[str, Any]], path: Path) -> None:
     with writing(path):
-        known = {(one["source"], one["id"]) for one in _lines_of(path)} if path.exists() else set()
+        whole = read_file(path) if path.exists() else b""
+        known = {(one["source"], one["id"]) for one in _notices_in(path, whole)}
         fresh = [one for one in notices if (one["source"], one["id"]) not in known]
         # One write for all: a kill leaves a part of a line at most, which the next run completes.
         text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in fresh).encode()
         if not text:
             return
-        whole = path.read_bytes() if path.exists() else b""
         kept = whole[: whole.rfind(b"\n") + 1]
-        with open(path, "r+b" if path.exists() else "xb") as file:
+        with open(path, "r+b" if path.exists() else "xb", opener=open_regular) as file:
             file.truncate(len(kept))
             file.seek(len(kept))
             file.write(text)
@@ -137,19 +139,18 @@ def _append(notices: Sequence[Mapping[str, Any]], path: Path) -> None:
             os.fsync(file.fileno())
 
 
-def _lines_of(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the notices in a file; a part of a line at its end, which a killed run left, is skipped.
+def _notices_in(path: Path, content: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield the notices of a file; a part of a line at its end, which a killed run left, is skipped.
 
     Raises:
         OutputExists: it holds something else.
     """
-    with open(path, "rb", opener=open_regular) as file:
-        for line in file:
-            if not line.endswith(b"\n"):
-                return
-            try:
-                notice = parsed_json(line)
-                notice["source"], notice["id"], notice["specversion"]
-            except (ValueError, TypeError, KeyError) as error:
-                raise OutputExists(f"{path}: holds other things than notices; choose another name") from error
-            yield notice
+    for line in io.BytesIO(content):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            notice = parsed_json(line)
+            notice["source"], notice["id"], notice["specversion"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise OutputExists(f"{path}: holds other things than notices; choose another name") from error
+        yield notice
