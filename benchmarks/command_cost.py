@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 import rasterio
-from painted_pairs import BLOCK, large_pairs, raster_options
+from painted_pairs import BLOCK, Pair, large_pair, raster_options
 from rasterio.windows import Window
 
 from rscc.evaluation.markdown import table
@@ -67,21 +67,6 @@ SAMPLED = 0.01
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two scenes on one grid, and their number of pixels."""
-
-    before: Path
-    after: Path
-    pixels: int
-
-    @classmethod
-    def of(cls, before: Path, after: Path) -> Pair:
-        """Read the size from the header of ``before``."""
-        with rasterio.open(before) as file:
-            return cls(before.resolve(), after.resolve(), file.width * file.height)
-
-
-@dataclass(frozen=True)
 class Cost:
     """What a process used: seconds of the clock, seconds of all cores, and peak memory in bytes."""
 
@@ -91,21 +76,10 @@ class Cost:
     printed: str
 
 
-@dataclass(frozen=True)
-class SizeCost:
-    """Cost of the command for a pair of ``side`` x ``side`` pixels."""
-
-    side: int
-    tiles: int
-    changes: int
-    seconds: float
-    peak: int
-
-
 def caption_words(pair: Pair, output: Path, options: Sequence[str] = ()) -> list[str]:
     """Return the arguments of ``rscc`` that caption a pair and print the run as JSON."""
     written = ["-o", str(output.resolve()), "--overwrite", "-q", "--json"]
-    return ["caption", str(pair.before), str(pair.after), *written, *options]
+    return ["caption", str(pair.before.resolve()), str(pair.after.resolve()), *written, *options]
 
 
 def in_process(
@@ -154,39 +128,23 @@ def cost_of(command: Sequence[str]) -> Cost:
     return Cost(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, printed)
 
 
-def costs_by_size(folder: Path, sides: Sequence[int], options: Sequence[str] = ()) -> list[SizeCost]:
-    """Measure the command on a generated pair of each size."""
-    costs = []
-    for pair in large_pairs(folder, sides):
-        words = caption_words(Pair.of(pair.before, pair.after), folder / f"changes_{pair.side}.geojson")
+def memory_table(folder: Path, sides: Sequence[int], options: Sequence[str] = ()) -> str:
+    """Caption a generated pair of each size; return a row for each, with its peak relative to the first."""
+    rows, first = [], 0
+    for side in sides:
+        words = caption_words(large_pair(folder, side), folder / f"changes_{side}.geojson")
         cost = cost_of([sys.executable, "-m", "rscc", *words, "--device", "cpu", *options])
-        run = json.loads(cost.printed)
-        tiles = run["run"]["tiling"]["tiles"]
-        costs.append(SizeCost(pair.side, tiles, run["changes"], cost.seconds, cost.peak))
-        print(costs[-1], file=sys.stderr, flush=True)
-    return costs
-
-
-def memory_table(costs: Sequence[SizeCost]) -> str:
-    """Return a row for each size; the last column compares the peak with that of the first size."""
-    rows = [
-        [
-            f"{cost.side} x {cost.side}",
-            str(cost.tiles),
-            str(cost.changes),
-            f"{cost.seconds:.0f}",
-            f"{cost.side**2 / 1e6 / cost.seconds:.2f}",
-            f"{cost.peak / MIB:.0f}",
-            f"{100 * (cost.peak / costs[0].peak - 1):+.1f} %",
-        ]
-        for cost in costs
-    ]
+        run, first = json.loads(cost.printed), first or cost.peak
+        row = [f"{side} x {side}", str(run["run"]["tiling"]["tiles"]), str(run["changes"])]
+        row += [f"{cost.seconds:.0f}", f"{side**2 / 1e6 / cost.seconds:.2f}"]
+        rows.append([*row, f"{cost.peak / MIB:.0f}", f"{100 * (cost.peak / first - 1):+.1f} %"])
+        print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
     return table(["pixels", "tiles", "changes", "seconds", "Mpx/s", "peak, MiB", "relative to first"], rows)
 
 
 def repeated_pair(folder: Path, side: int) -> Pair:
     """Return a generated pair of this size; what the network sees of it repeats, so it is asked but once."""
-    small = large_pairs(folder, [PERIOD])[0]
+    small = large_pair(folder, PERIOD)
     paths = [folder / f"{date}_repeated_{side}.tif" for date in ("before", "after")]
     for source, path in zip((small.before, small.after), paths, strict=True):
         if path.exists():
@@ -292,7 +250,7 @@ def main() -> None:
     if options.command == "host":
         print(host_table(options.folder, options.side))
         return
-    print(memory_table(costs_by_size(options.folder, options.side, options.option)))
+    print(memory_table(options.folder, options.side, options.option))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Compare counts and areas of the changes of whole scenes with a true mask; prints Markdown.
 
-    python benchmarks/map_check.py --data LEVIR-CC [--split val] [--model rscc-base] [--pictures FOLDER]
-    python benchmarks/map_check.py --scenes SCENE ... [--pictures FOLDER]
+    python benchmarks/map_check.py --data LEVIR-CC [--split val] [--model rscc-base]
+    python benchmarks/map_check.py --scenes SCENE ...
 
 With ``--data`` the crops of a split are joined to the scenes that they were cut from; a folder of
 ``--scenes`` holds ``before.tif``, ``after.tif`` and ``label.tif``, above 0 where a building changed, on one
@@ -11,15 +11,11 @@ A true object is a patch of the mask of at least the smallest reported area. It 
 covers most of it, if that is at least half, and is found then. A count is right within 10 percent or 1 of the
 true objects of the change. A change is true if at least a fifth of its pixels are in the mask; otherwise
 something else than a building may have changed. Roads and clearings are in no mask and not counted.
-
-For reading, ``--pictures`` writes both dates around every change with its outlines, named by scene and
-number, and ``changes.csv`` with the sentences and an empty column ``verdict``.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -30,7 +26,7 @@ import numpy as np
 import rasterio
 from affine import Affine
 from painted_pairs import CRS, GSD, NORTH, WEST
-from PIL import Image, ImageDraw
+from PIL import Image
 from rasterio.features import rasterize
 from rasterio.warp import transform_geom
 from scipy import ndimage
@@ -45,9 +41,6 @@ from workflows import Change, SceneOptions, caption_scene
 
 COVERED, TRUE = 0.5, 0.2
 NEAR_SHARE, NEAR_COUNT = 0.1, 1
-AROUND = 40
-"""Pixels around a change in its picture."""
-LEAST_SIDE = 384
 CROP = 256
 
 
@@ -216,46 +209,6 @@ def share_text(part: int, whole: int) -> str:
     return f"{100 * part / whole:.0f} ({low:.0f}-{high:.0f}), {part} of {whole}"
 
 
-def draw(scene: Scene, checked: Sequence[Checked], folder: Path) -> None:
-    """Write a picture of every change: both dates around it, and its outlines on the later one."""
-    with rasterio.open(scene.before) as one, rasterio.open(scene.after) as two:
-        dates = [source.read((1, 2, 3)).transpose(1, 2, 0) for source in (one, two)]
-        grid, crs = one.transform, one.crs
-    numbers = rasterized([item.change for item in checked], scene.truth.shape, grid, crs)
-    for number, item in enumerate(checked, start=1):
-        inside = numbers == number
-        edge = ndimage.binary_dilation(inside, iterations=2) & ~inside
-        rows, cols = np.nonzero(inside)
-        if not len(rows):
-            continue
-        window = tuple(
-            slice(max(0, along.min() - AROUND), along.max() + 1 + AROUND) for along in (rows, cols)
-        )
-        marked = dates[1].copy()
-        marked[edge] = (255, 40, 40)
-        views = [
-            Image.fromarray(np.ascontiguousarray(image[window])) for image in (dates[0], dates[1], marked)
-        ]
-        scale = max(1, round(LEAST_SIDE / max(views[0].size)))
-        width, height = (side * scale for side in views[0].size)
-        sheet = Image.new("RGB", (3 * width + 8, height + 16), "white")
-        for place, view in enumerate(views):
-            sheet.paste(view.resize((width, height)), (place * (width + 4), 16))
-        ImageDraw.Draw(sheet).text(
-            (2, 2), f"{item.scene} {item.change.id}: {item.change.caption}", fill="black"
-        )
-        sheet.save(folder / f"{item.scene}_{item.change.id:03d}.png")
-
-
-def write_sentences(checked: Sequence[Checked], file: Path) -> None:
-    """Write a table of the sentences for judging."""
-    with file.open("w", newline="", encoding="utf-8") as target:
-        writer = csv.writer(target)
-        writer.writerow(("scene", "id", "count", "true objects", "sentence", "verdict"))
-        for one in checked:
-            writer.writerow((one.scene, one.change.id, one.change.count, one.objects, one.change.caption, ""))
-
-
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -265,7 +218,6 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--split", default="val", help="of --data")
     parser.add_argument("--model", default=DEFAULT_MODEL, help="name or folder")
     parser.add_argument("--gsd", type=float, help="metres per pixel to work at, as of rscc caption")
-    parser.add_argument("--pictures", type=Path, help="folder for pictures and the table to be judged")
     return parser.parse_args(words)
 
 
@@ -275,10 +227,7 @@ def main(words: Sequence[str] | None = None) -> None:
     captioner = Captioner.load(arguments.model, device="cpu")
     options = SceneOptions(gsd=arguments.gsd)
     checked: list[Checked] = []
-    read: list[Checked] = []
     missed: dict[str, int] = {}
-    if arguments.pictures is not None:
-        arguments.pictures.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         given = map(scene_of, arguments.scenes or ())
         joined = joined_scenes(arguments.data, arguments.split, Path(scratch)) if arguments.data else given
@@ -287,12 +236,6 @@ def main(words: Sequence[str] | None = None) -> None:
             of_masks = [change for change in changes if change.outline_of == "change"]
             found, missed[scene.name] = check(scene, of_masks, options)
             checked += found
-            alone = [Checked(scene.name, one, 0, 0.0, 0.0) for one in changes if one.outline_of != "change"]
-            read += [*found, *alone]
-            if arguments.pictures is not None:
-                draw(scene, [*found, *alone], arguments.pictures)
-    if arguments.pictures is not None:
-        write_sentences(read, arguments.pictures / "changes.csv")
     print(report(checked, missed))
 
 

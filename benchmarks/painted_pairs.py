@@ -53,17 +53,18 @@ CACHE = 64 * 2**20
 
 
 @dataclass(frozen=True)
-class LargePair:
-    """Two GeoTIFFs of ``side`` x ``side`` pixels."""
+class Pair:
+    """Two scenes on one grid, and their number of pixels."""
 
     before: Path
     after: Path
-    side: int
+    pixels: int
 
-
-def pair_at(folder: Path, side: int) -> LargePair:
-    """Return the paths of the pair of a size in a folder, whether it exists or not."""
-    return LargePair(folder / f"before_{side}.tif", folder / f"after_{side}.tif", side)
+    @classmethod
+    def of(cls, before: Path, after: Path) -> Pair:
+        """Read the size from the header of ``before``."""
+        with rasterio.open(before) as file:
+            return cls(before.resolve(), after.resolve(), file.width * file.height)
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,6 @@ def paint_cells(seed: int, count: int) -> list[Cell]:
     return cells
 
 
-def load_cells(path: Path, seed: int, count: int) -> list[Cell]:
-    """Return the cells in ``path`` (``.npz``), which is made if it is missing."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        stack = [[cell.before, cell.built, cell.unbuilt] for cell in paint_cells(seed, count)]
-        np.savez_compressed(path, cells=np.array(stack))
-    with np.load(path, allow_pickle=False) as kept:
-        return [Cell(*views) for views in kept["cells"]]
-
-
 def raster_options(width: int, height: int) -> dict[str, Any]:
     """Return the options of rasterio to write a scene."""
     options = {"driver": "GTiff", "width": width, "height": height, "count": 3, "dtype": "uint8", "crs": CRS}
@@ -107,23 +98,23 @@ def raster_options(width: int, height: int) -> dict[str, Any]:
     return options | {"blockxsize": BLOCK, "blockysize": BLOCK, "compress": "deflate", "predictor": 2}
 
 
-def make_pair(folder: Path, side: int, *, cells: list[Cell], seed: int, changed: float = 0.5) -> LargePair:
-    """Write a pair; this takes little more memory than its cells.
+def large_pair(folder: Path, side: int, *, changed: float = 0.5) -> Pair:
+    """Return the pair of this size, which is made if it is missing, in little more memory than its cells.
 
     Args:
         folder: for ``before_<side>.tif`` and ``after_<side>.tif``; made if it is missing.
         side: in pixels.
-        cells: the tiles of the scene.
-        seed: of the layout.
         changed: share of the cells in which the estate is built.
     """
+    pair = Pair(folder / f"before_{side}.tif", folder / f"after_{side}.tif", side**2)
+    if pair.before.exists() and pair.after.exists():
+        return pair
     folder.mkdir(parents=True, exist_ok=True)
-    across = side // CELL + 2
-    chance = np.random.default_rng(seed)
+    cells, across = paint_cells(SEED, CELLS), side // CELL + 2
+    chance = np.random.default_rng(SEED)
     which = chance.integers(0, len(cells), (across, across))
     turned = chance.integers(0, 2, (2, across, across)).astype(bool)
     built = chance.random((across, across)) < changed
-    pair = pair_at(folder, side)
     options = raster_options(side, side)
     with rasterio.Env(GDAL_CACHEMAX=CACHE, GDAL_NUM_THREADS="ALL_CPUS"):
         for path, is_after in ((pair.before, False), (pair.after, True)):
@@ -134,28 +125,15 @@ def make_pair(folder: Path, side: int, *, cells: list[Cell], seed: int, changed:
                     for row in np.unique(rows // CELL):
                         mine = rows // CELL == row
                         for col in range(across):
-                            image = _image(cells[which[row, col]], is_after, bool(built[row, col]))
+                            cell = cells[which[row, col]]
+                            after = cell.built if built[row, col] else cell.unbuilt
+                            image = after if is_after else cell.before
                             flip = [slice(None, None, -1 if turn[row, col] else 1) for turn in turned]
                             part = image[:, flip[0], flip[1]][:, rows[mine] % CELL]
                             strip[:, mine, col * CELL : (col + 1) * CELL] = part
                     strip = strip[:, :, CELL // 2 : CELL // 2 + side]
                     file.write(strip, window=Window(0, top, side, len(rows)))
     return pair
-
-
-def _image(cell: Cell, is_after: bool, built: bool) -> np.ndarray:
-    if not is_after:
-        return cell.before
-    return cell.built if built else cell.unbuilt
-
-
-@dataclass(frozen=True)
-class Twin:
-    """Two GeoTIFFs, and the number of new houses in the second."""
-
-    before: Path
-    after: Path
-    houses: int
 
 
 def built_layout(seed: int, share: float) -> Layout:
@@ -220,36 +198,17 @@ def _plots(kinds: Sequence[House], width: float, height: float) -> list[House]:
     return found
 
 
-def make_twin(folder: Path, share: float = 1.0, *, seed: int = SEED) -> Twin:
-    """Write the pair of a share unless it exists.
-
-    Args:
-        folder: of the files.
-        share: of the area with new houses, 0..1.
-        seed: the same seed gives the same pixels.
-    """
-    layout = built_layout(seed, share)
-    twin = Twin(*(folder / f"{date}_{100 * share:g}.tif" for date in ("before", "after")), len(layout.villas))
-    if twin.before.exists() and twin.after.exists():
-        return twin
+def make_twin(folder: Path, share: float = 1.0) -> tuple[Pair, int]:
+    """Return the pair with new houses in a share of the area, 0..1, and their number; make it if missing."""
+    layout = built_layout(SEED, share)
+    paths = [folder / f"{date}_{100 * share:g}.tif" for date in ("before", "after")]
     folder.mkdir(parents=True, exist_ok=True)
-    for path, season, after in ((twin.before, BEFORE, False), (twin.after, AFTER, True)):
-        image = paint(layout, season, after=after, gsd=GSD, ground_seed=seed, date_seed=seed + 1 + after)
-        with rasterio.open(path, "w", **raster_options(WIDTH, HEIGHT)) as file:
-            file.write(np.moveaxis(image, -1, 0) // STEP * STEP)
-    return twin
-
-
-def large_pairs(folder: Path, sides: Sequence[int], *, changed: float = 0.5) -> list[LargePair]:
-    """Return the pairs of these sides; those that are missing are made."""
-    pairs = []
-    for side in sides:
-        pair = pair_at(folder, side)
-        if not (pair.before.exists() and pair.after.exists()):
-            cells = load_cells(folder / f"cells_{SEED}_{CELLS}.npz", SEED, CELLS)
-            pair = make_pair(folder, side, cells=cells, seed=SEED, changed=changed)
-        pairs.append(pair)
-    return pairs
+    for path, season, after in zip(paths, (BEFORE, AFTER), (False, True), strict=True):
+        if not path.exists():
+            image = paint(layout, season, after=after, gsd=GSD, ground_seed=SEED, date_seed=SEED + 1 + after)
+            with rasterio.open(path, "w", **raster_options(WIDTH, HEIGHT)) as file:
+                file.write(np.moveaxis(image, -1, 0) // STEP * STEP)
+    return Pair(*paths, WIDTH * HEIGHT), len(layout.villas)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -263,11 +222,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     folder = options.folder or Path("runs", options.kind)
     if options.kind == "large":
-        for pair in large_pairs(folder, options.side, changed=options.changed):
+        for pair in (large_pair(folder, side, changed=options.changed) for side in options.side):
             print(pair.before, pair.after)
         return
-    for twin in (make_twin(folder, share) for share in options.share):
-        print(f"{twin.before} {twin.after}: {twin.houses} new houses")
+    for twin, houses in (make_twin(folder, share) for share in options.share):
+        print(f"{twin.before} {twin.after}: {houses} new houses")
 
 
 if __name__ == "__main__":

@@ -30,8 +30,9 @@ from typing import Any
 import numpy as np
 import rasterio
 import torch
-from command_cost import Pair, caption_words, cost_of, in_process
+from command_cost import caption_words, cost_of, in_process
 from model_sizes import build
+from painted_pairs import Pair
 from PIL import Image
 from rasterio.windows import Window
 
