@@ -1,18 +1,20 @@
 """The places of a monitor: which scenes show which ground."""
 
-import filecmp
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from rasterio.errors import RasterioError
+from rasterio.windows import Window
 from shapely.geometry import MultiPolygon, Polygon, shape
 
-from tiling import SceneInfo, TilingError, is_address
+from tiling import SceneInfo, TileGrid, TilingError, is_address, open_scene
 from workflows.addresses import public_path, unsigned
 from workflows.dates import PartialDate, parse_date, scene_date
 from workflows.errors import ScenesMissing
@@ -29,6 +31,8 @@ from workflows.scenes import read_header
 NAME = "place.json"
 FINE = 2.0
 """Metres per pixel up to which scenes show single objects; coarser ones are another place."""
+COMPARED_PX = 1024
+"""Side of the squares in which two files are compared."""
 
 
 @dataclass(frozen=True)
@@ -163,10 +167,16 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
         for place in _places_of(places, scene, info, options) or [_new_place(places, scene)]:
             twin = next((one for one in place.scenes if _is_twin(one, new)), None)
             if twin is not None:
-                other = public_path(twin.source)
-                same = "name and date" if twin.name == new.name else "pixels and date"
-                yield f"{public_path(source)}: left out for {other}, of the same {same}"
-                continue
+                # The more precise date is kept, in whatever order they came.
+                kept, left_out = (new, twin) if len(new.date) > len(twin.date) else (twin, new)
+                same = "name" if twin.name == new.name else "pixels"
+                yield (
+                    f"{public_path(left_out.source)}: left out for {public_path(kept.source)}, "
+                    f"of the same {same} and date"
+                )
+                if kept is twin:
+                    continue
+                place.scenes.remove(twin)
             place.add(new)
             place.addresses[source] = scene.location
 
@@ -181,15 +191,29 @@ def _is_gone(source: str) -> bool:
 
 
 def _is_twin(one: KnownScene, new: KnownScene) -> bool:
-    """Return whether a scene that is still there has the date of a new one, and its name or all its bytes."""
-    if one.date != new.date or one.source == new.source:
+    """Return whether a scene that is still there may be of the date of a new one, and has its name or pixels.
+
+    A month may be each of its days.
+    """
+    if one.source == new.source or not (one.date.startswith(new.date) or new.date.startswith(one.date)):
         return False
-    if is_address(one.source):
-        return one.name == new.name
-    if _is_gone(one.source):
-        return False
-    with suppress(OSError):
-        return one.name == new.name or filecmp.cmp(one.source, new.source, shallow=False)
+    if (one.name, one.date) == (new.name, new.date):
+        return is_address(one.source) or not _is_gone(one.source)
+    return (
+        not is_address(one.source)
+        and not is_address(new.source)
+        and _have_same_pixels(one.source, new.source)
+    )
+
+
+def _have_same_pixels(one: str, other: str) -> bool:
+    """Return whether two files hold the same values on the same ground, in whatever form they are stored."""
+    with suppress(TilingError, RasterioError), open_scene(one) as first, open_scene(other) as second:
+        ground, others = ((file.shape, file.crs, file.transform, file.dtypes) for file in (first, second))
+        return ground == others and all(
+            np.array_equal(*(file.read(window=Window(*astuple(tile.core))) for file in (first, second)))
+            for tile in TileGrid(first.width, first.height, COMPARED_PX, 0)
+        )
     return False
 
 

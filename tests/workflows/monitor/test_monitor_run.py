@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import rasterio
 from painted_series import DATES, FLICKER, HOUSE, SHOWN, find_squares, write_painted, write_series
 from rasters import north_up
 
@@ -186,6 +187,22 @@ def test_a_copy_of_a_scene_does_not_confirm_it(tmp_path):
     assert {event.state for event in done.all_events} == {"candidate"}
     again = update(tmp_path / "out", tmp_path / "town", tmp_path / "copy")
     assert again.update.new_scenes == 0
+
+
+@pytest.mark.parametrize("day_first", [True, False])
+def test_the_same_pixels_of_a_month_and_of_its_day_are_one_scene(tmp_path, day_first):
+    write_series(tmp_path / "town", {date: SHOWN[date] for date in DATES[:3]})
+    with rasterio.open(tmp_path / "town" / "2018-05.tif") as file:
+        pixels, profile = file.read(), {**file.profile, "compress": "lzw"}
+    (tmp_path / "day").mkdir()
+    with rasterio.open(tmp_path / "day" / "2018-05-15.tif", "w", **profile) as file:
+        file.write(pixels)
+    first, second = ("day", "town") if day_first else ("town", "day")
+    update(tmp_path / "out", tmp_path / first)
+    done = update(tmp_path / "out", tmp_path / second)
+    assert len(done.update.warnings) == 1 and "2018-05.tif: left out for" in done.update.warnings[0]
+    assert {event.state for event in done.all_events} == {"candidate"}
+    assert [scene.date for scene in done.places[0].place.scenes] == [*DATES[:2], "2018-05-15"]
 
 
 def test_hidden_ground_counts_for_neither_side(tmp_path):
