@@ -84,9 +84,9 @@ def find_steps(
         names = [scene.name for scene in series.scenes]
         regions = find_regions(Pixels.joined(changed), months, RegionLimits(PEAK))
         return [
-            _event(region, first, names, cube, colors)
+            _event(region, first, usable, names, cube, colors)
             for region in regions
-            if (first := _first_date(region, len(names))) >= (1 if len(names) < FEW else SIDE)
+            if _has_sides(usable := _usable_dates(region), first := _first_date(region, len(names)))
         ]
 
 
@@ -157,11 +157,24 @@ def _first_date(region: Pixels, dates: int) -> int:
     return int(np.convolve(counts, (0.6, 1.0, 0.6), "same").argmax())
 
 
-def _event(region: Pixels, first: int, names: list[str], cube: SeriesCube, colors: Colors) -> FoundEvent:
+def _usable_dates(region: Pixels) -> np.ndarray:
+    """Return (dates,) bool: the date shows most of the region."""
+    return np.asarray(np.isfinite(region.level).mean(axis=0) >= USABLE)
+
+
+def _has_sides(usable: np.ndarray, first: int) -> bool:
+    """Return whether enough usable dates lie before and after a step."""
+    dates = len(usable)
+    before = 1 if dates < FEW else SIDE
+    return bool(usable[:first].sum() >= before and usable[first:].sum() >= side_of(dates))
+
+
+def _event(
+    region: Pixels, first: int, usable: np.ndarray, names: list[str], cube: SeriesCube, colors: Colors
+) -> FoundEvent:
     geometry = _outline(region, cube)
     area = geodesic_area_m2(geometry)
     visible = np.isfinite(region.level)
-    usable = visible.mean(axis=0) >= USABLE
     share = (region.level > 0).sum(axis=0) / np.maximum(visible.sum(axis=0), 1)
     gone = _gone_from(share, usable, first)
     kind = _kind(region, cube, colors, usable, first, gone)

@@ -85,6 +85,14 @@ def test_a_scene_without_any_ground_is_hidden_and_changes_nothing(tmp_path, town
         assert (*event.sightings[:6], *event.sightings[7:]) == expected.sightings
 
 
+@pytest.mark.parametrize(("first", "clouded"), [(2, 1), (22, 23)])
+def test_a_clouded_date_counts_for_no_side_of_a_step(tmp_path, first, clouded):
+    images = paint(DATES, [(HALL, first, 99, ROOF)])
+    images[clouded] = np.random.default_rng(1).normal(235, 6, images[clouded].shape).clip(1, 255)
+    events = events_of(write_months(tmp_path / "p", images, DATES))
+    assert not any(overlap(event, HALL) > 0.2 for event in events)
+
+
 def test_season_haze_and_clouds_are_no_events(tmp_path):
     clouds = {3: HALL, 4: (slice(0, 30), slice(30, 56)), 22: PIT, 23: HALL}
     assert events_of(write_months(tmp_path, paint(DATES, clouds=clouds, seed=3), DATES)) == []
