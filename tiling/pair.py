@@ -106,8 +106,8 @@ class ScenePair:
             bounds: west, south, east, north in degrees of ``focus``; default: everything.
             align: move one scene by the measured shift.
             frame: the scene that is not moved.
-            lattice: of a series of pairs; their shift is only measured to align them. Default: that of the
-                scene before.
+            lattice: of a series of pairs; their shift is only measured to align them, and scenes of 8 bits
+                are not checked for units and contrast. Default: that of the scene before.
 
         Raises:
             TilingError: a scene cannot be read, or the two cannot be compared.
@@ -127,7 +127,7 @@ class ScenePair:
             pair._require(preconditions.pixel_size(infos), preconditions.overlap(infos, planned.grid))
             pair._find_fill(series)
             pair._find_site()
-            pair._fit_stretch(scale)
+            pair._fit_stretch(scale, is_series=lattice is not None)
             if align or lattice is None:
                 pair._register(align)
             if normalize:
@@ -246,7 +246,7 @@ class ScenePair:
         self.fill = before, after
         self._note(*preconditions.filled((self.before, self.after), self.fill))
 
-    def _fit_stretch(self, scale: Scale | None) -> None:
+    def _fit_stretch(self, scale: Scale | None, *, is_series: bool) -> None:
         infos, read = (self.before, self.after), within(self._read_raw, self.site)
         size = self.site.width, self.site.height
         types = {name for info in infos for name in info.dtypes}
@@ -254,6 +254,8 @@ class ScenePair:
         sample = sample_pixels(read, *size, for_stretch=fitted)
         if sample is None:
             raise NothingValid(self._empty_scene())
+        if is_series and not fitted:
+            return
         ground: Sequence[np.ndarray] = sample
         if scale is None:
             notes, ground = preconditions.undeclared_nodata(infos, sample)
