@@ -11,6 +11,7 @@ from shapely.geometry import MultiPolygon, Polygon, shape
 
 from tiling import TilingError, locate
 from workflows.addresses import public_path
+from workflows.errors import CatalogInvalid
 from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, named_rows
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.rules import pair_up
@@ -29,6 +30,8 @@ _INVALID_ITEM = (
     AttributeError,
     OverflowError,
 )
+MAX_CORNERS = 50_000_000
+"""Corners that the outlines of all scenes of a source may have."""
 _RASTERS = (".tif", ".tiff", ".jp2", ".png", ".jpg", ".jpeg", ".vrt")
 
 
@@ -56,7 +59,7 @@ def stac_scenes(
     """Return the scenes of a STAC source, what was left out, and the number of items."""
     scenes: list[Scene] = []
     skipped: list[Skipped] = []
-    count = 0
+    count = corners = 0
     for count, found in enumerate(stac_items(source, options), start=1):
         report_progress(progress, "items", count, count)
         try:
@@ -67,6 +70,12 @@ def stac_scenes(
                 skipped.append(Skipped("outside the box or collections"))
             else:
                 scenes.append(scene)
+                corners += int(shapely.get_num_coordinates(scene.footprint))
+                if corners > MAX_CORNERS:
+                    raise CatalogInvalid(
+                        f"{public_path(source)}: the outlines of its items have more than {MAX_CORNERS:,} "
+                        "corners; choose a part with --collection, --bbox, --from and --to"
+                    )
         except _Unusable as error:
             name, _, reason = str(error).partition(": ")
             skipped.append(Skipped(error.kind, name, reason))

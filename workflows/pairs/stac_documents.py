@@ -29,12 +29,13 @@ ANSWER_SECONDS = 120
 LEAST_SPEED = 1000
 """Bytes per second, on average after the first :data:`TIMEOUT` seconds, below which a server is given up."""
 MAX_BYTES = 2**26
-MAX_DOCUMENTS, MAX_SECONDS = 100_000, 3600
-"""Limits for all documents of a source."""
+MAX_DOCUMENTS, MAX_TOTAL, MAX_SECONDS = 100_000, 2**32, 3600
+"""Limits for all documents of a source: their number, bytes and seconds."""
 RETRY_PAUSES = (0.5, 2.0)
 """Seconds before each further try of a connection that failed."""
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _ROOTS = ("catalog.json", "collection.json")
+_LONGEST = 8192
 Document = dict[str, Any]
 
 
@@ -76,7 +77,7 @@ def links_of(document: Mapping[str, Any]) -> dict[str, list[str]]:
     links: dict[str, list[str]] = {}
     members = document.get("links")
     for link in members if isinstance(members, list) else ():
-        if isinstance(link, dict) and isinstance(link.get("href"), str):
+        if isinstance(link, dict) and isinstance(link.get("href"), str) and len(link["href"]) < _LONGEST:
             links.setdefault(str(link.get("rel")), []).append(link["href"])
     return links
 
@@ -90,7 +91,7 @@ class Documents:
 
     def __init__(self, access: Access) -> None:
         self._access, self._lock = access, Lock()
-        self._left, self._end = MAX_DOCUMENTS, time.monotonic() + MAX_SECONDS
+        self._left, self._bytes, self._end = MAX_DOCUMENTS, MAX_TOTAL, time.monotonic() + MAX_SECONDS
 
     def read(self, href: str, *, is_named: bool = False) -> Document:
         """Read one document, which the user named (``is_named``) or another document links to.
@@ -99,24 +100,38 @@ class Documents:
             StacUnreadable: it is missing or damaged, or its server is forbidden.
             CatalogUnreachable: its server does not answer, or the source is without end.
         """
-        shown = public_path(href)
-        with self._lock:
-            self._left -= 1
-        if self._left < 0 or time.monotonic() > self._end:
-            raise CatalogUnreachable(
-                f"{shown}: after {MAX_DOCUMENTS:,} documents or {MAX_SECONDS:,} s there is more; choose "
-                "a part with --collection, --bbox, --from and --to"
-            )
-        try:
+        return parsed(href, self.fetch(href, is_named=is_named))
+
+    def fetch(self, href: str, *, is_named: bool = False) -> bytes:
+        """Return the bytes of one document; see :meth:`read`."""
+        content = b""
+        if self._has_room(1, 0):
             content = _web_content(href, self._access, is_named) if is_web(href) else _file_content(href)
-            text = content.decode()
-            check_json(text)
-            document = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise StacUnreadable(f"{shown}: not JSON") from error
-        if not isinstance(document, dict):
-            raise StacUnreadable(f"{shown}: not a STAC document")
-        return document
+        if not self._has_room(0, len(content)):
+            raise CatalogUnreachable(
+                f"{public_path(href)}: after {MAX_DOCUMENTS:,} documents, {MAX_TOTAL // 2**30} GiB or "
+                f"{MAX_SECONDS:,} s there is more; choose a part with --collection, --bbox, --from and --to"
+            )
+        return content
+
+    def _has_room(self, documents: int, size: int) -> bool:
+        with self._lock:
+            self._left -= documents
+            self._bytes -= size
+            return min(self._left, self._bytes, self._end - time.monotonic()) >= 0
+
+
+def parsed(href: str, content: bytes) -> Document:
+    """Return a document by its bytes; raises StacUnreadable."""
+    try:
+        text = content.decode()
+        check_json(text)
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StacUnreadable(f"{public_path(href)}: not JSON") from error
+    if not isinstance(document, dict):
+        raise StacUnreadable(f"{public_path(href)}: not a STAC document")
+    return document
 
 
 def _file_content(path: str) -> bytes:

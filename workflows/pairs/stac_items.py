@@ -6,6 +6,8 @@ import urllib.parse
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 
 from tiling import Access
 from workflows.addresses import public_path
@@ -19,10 +21,11 @@ from workflows.pairs.stac_documents import (
     StacUnreadable,
     is_web,
     links_of,
+    parsed,
     resolved,
 )
 
-_THREADS = 8
+_THREADS, _AT_ONCE = 8, 16
 PAGE_SIZE = 100
 """Items per page of an API."""
 MAX_PAGES, MAX_DEPTH = 10_000, 32
@@ -117,40 +120,57 @@ def _endless(source: str, what: str) -> CatalogInvalid:
 
 def _tree_items(source: str, document: Document, documents: Documents) -> Iterator[StacItem]:
     """Walk a tree of catalogs; each document is read once, so link cycles end."""
-    seen = {source}
-    waiting = [(source, document, 1)]
+    seen, links_left = {source}, MAX_DOCUMENTS
+    waiting = [(source, _below(document), 1)]
     with ThreadPoolExecutor(_THREADS) as executor:
         while waiting:
-            base, document, depth = waiting.pop()
+            base, links, depth = waiting.pop()
             if depth > MAX_DEPTH:
                 raise _endless(base, f"{MAX_DEPTH} catalogs within catalogs")
-            links = links_of(document)
-            for relation in ("item", "child"):
+            for relation, addresses in links.items():
                 targets = []
-                for href in links.get(relation, []):
+                for href in addresses:
                     try:
                         targets.append(resolved(href, base))
                     except StacUnreadable as error:
                         yield StacItem(base, error, is_web(base))
                 targets = [target for target in dict.fromkeys(targets) if target not in seen]
-                if len(targets) > MAX_DOCUMENTS:
-                    raise _endless(base, f"{MAX_DOCUMENTS:,} links")
                 seen.update(targets)
-                contents = executor.map(
-                    lambda target, base=base: _read_linked(target, base, documents), targets
-                )
-                for target, content in zip(targets, contents, strict=True):
+                if len(seen) > MAX_DOCUMENTS:
+                    raise _endless(base, f"{MAX_DOCUMENTS:,} links")
+                fetch = partial(_fetched, base=base, documents=documents)
+                # Few at once, and parsed one by one: as objects they take ten times their bytes.
+                parts = (targets[start : start + _AT_ONCE] for start in range(0, len(targets), _AT_ONCE))
+                contents = chain.from_iterable(executor.map(fetch, part) for part in parts)
+                for target, fetched in zip(targets, contents, strict=True):
+                    content = _parsed(target, fetched)
                     if relation == "item" or isinstance(content, StacUnreadable):
                         yield StacItem(target, content, is_web(target))
                     else:
-                        waiting.append((target, content, depth + 1))
+                        waiting.append((target, _below(content), depth + 1))
+                        links_left -= sum(map(len, waiting[-1][1].values()))
+                        if links_left < 0:
+                            raise _endless(target, f"{MAX_DOCUMENTS:,} links")
 
 
-def _read_linked(target: str, base: str, documents: Documents) -> Document | StacUnreadable:
+def _below(document: Document) -> dict[str, list[str]]:
+    """Return the links of a catalog to what it holds."""
+    links = links_of(document)
+    return {relation: links.get(relation, []) for relation in ("item", "child")}
+
+
+def _fetched(target: str, base: str, documents: Documents) -> bytes | StacUnreadable:
     if is_web(base) and not is_web(target):
         return StacUnreadable(f"{public_path(target)}: a server's catalog must not name a local file")
     try:
-        return documents.read(target)
+        return documents.fetch(target)
+    except StacUnreadable as error:
+        return error
+
+
+def _parsed(target: str, content: bytes | StacUnreadable) -> Document | StacUnreadable:
+    try:
+        return content if isinstance(content, StacUnreadable) else parsed(target, content)
     except StacUnreadable as error:
         return error
 

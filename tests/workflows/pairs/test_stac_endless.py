@@ -12,7 +12,7 @@ import pytest
 from servers import SilentHandler, answering, item, read, stac_catalog
 
 from workflows.errors import CatalogInvalid, CatalogUnreachable
-from workflows.pairs import stac_documents, stac_items
+from workflows.pairs import stac, stac_documents, stac_items
 
 
 @contextmanager
@@ -129,3 +129,22 @@ def test_all_documents_together_have_a_clock(monkeypatch):
     monkeypatch.setattr(stac_documents, "MAX_SECONDS", 0)
     with server(lambda handler: send(handler, b"{}")) as address, pytest.raises(CatalogUnreachable):
         read(f"{address}/catalog.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("MAX_TOTAL", 10_000), ("MAX_CORNERS", 50), ("MAX_DOCUMENTS", 30)]
+)
+@pytest.mark.parametrize("where", ["item", "child"])
+def test_documents_that_take_all_memory_together_are_refused(tmp_path, monkeypatch, name, most, where):
+    """Each is within the limits, and there may be as many as links."""
+    for module in (stac, stac_documents, stac_items):
+        monkeypatch.setattr(module, name, most, raising=False)
+    for number in range(20):
+        (tmp_path / f"{number}.json").write_text(json.dumps(item(f"{number}", "2020-01-01")))
+        links = [("item", f"./{number}.json"), ("item", "./none.json")] * (1 if where == "child" else 0)
+        (tmp_path / f"c{number}.json").write_text(json.dumps(stac_catalog("c", *links)))
+    links = [(where, f"./{'' if where == 'item' else 'c'}{number}.json") for number in range(20)]
+    links += [("item", f"./{number}.json") for number in range(20 if where == "item" else 0, 40)]
+    (tmp_path / "catalog.json").write_text(json.dumps(stac_catalog("c", *links)))
+    with pytest.raises((CatalogInvalid, CatalogUnreachable), match="choose a part"):
+        read(str(tmp_path / "catalog.json"))
