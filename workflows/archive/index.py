@@ -129,9 +129,11 @@ class Index:
             if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(content).digest() != digest:
                 return None
             connection.deserialize(content)
-            # Pages that are used twice, and values of a wrong type, are found here.
-            sound = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
-            if sound and _schema(connection) == _own_schema():
+            # First of all: the expressions of another schema would be computed here. Then pages that are used
+            # twice, and values of a wrong type, are found.
+            if _schema(connection) == _own_schema() and connection.execute(
+                "PRAGMA integrity_check(1)"
+            ).fetchone() == ("ok",):
                 found = connection.execute("SELECT id, version FROM archive LIMIT 1").fetchone()
                 if found == (archive_id, _VERSION):
                     return cls(archive_id, connection)
