@@ -69,7 +69,7 @@ def test_a_lost_or_damaged_index_is_rebuilt_from_the_folders(archive, how):
         "CREATE TRIGGER t AFTER UPDATE ON pairs BEGIN DELETE FROM pairs; END",
         "ALTER TABLE files RENAME TO f; CREATE VIEW files AS SELECT * FROM f",
         "CREATE TABLE t (a CHECK (length(hex(zeroblob(400000000))) > 0)); INSERT INTO t VALUES (1)",
-        "ALTER TABLE pairs ADD big GENERATED ALWAYS AS (hex(zeroblob(400000000)))",
+        "ALTER TABLE pairs ADD big TEXT GENERATED ALWAYS AS (hex(zeroblob(400000000)))",
         "CREATE INDEX i ON pairs (length(hex(zeroblob(tiles))))",
     ],
 )
