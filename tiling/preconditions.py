@@ -89,9 +89,9 @@ def overlap(infos: Infos, grid: Grid) -> Precondition:
     """
     area = grid.width * grid.height * grid.gsd**2
     shares = [min(1.0, area / (info.width * info.height * info.gsd**2)) for info in infos]
-    size = (
-        f"{grid.width} x {grid.height} pixels ({grid.width * grid.gsd:.3g} x {grid.height * grid.gsd:.3g} m)"
-    )
+    digits = 0 if min(grid.width, grid.height) > LEAST_SIDE else 1
+    wide, high = (f"{side * grid.gsd:,.{digits}f}" for side in (grid.width, grid.height))
+    size = f"{grid.width:,} x {grid.height:,} pixels ({wide} x {high} m)"
     before, after = infos
     named = f"{after.path}: it has only {size} in common with {before.path}"
     side = min(grid.width, grid.height)

@@ -59,6 +59,8 @@ _MONTHS_OF_YEARS = (
     _form(rf"(?<![a-z\d]){_MONTH_NAME}[-_. ]?(?P<y>{_YEAR})(?!\d)"),
     _form(rf"(?<!\d)(?P<y>{_YEAR})[-_. ]?{_MONTH_NAME}(?![a-z\d])"),
 )
+# Two digits of a year, of a month and of a day in an order of their own: 310819, 19-08-31.
+_SHORT = _form(r"(?<![\da-z])(?<!\d[-_.])(\d\d)([-_.]?)(\d\d)\2(\d\d)(?![\da-z])(?![-_.]\d)")
 _BARE_YEAR = re.compile(rf"(?<!\d){_YEAR}(?!\d)", re.ASCII)
 _OPTION = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 
@@ -71,15 +73,19 @@ class SceneDate:
         value: ``YYYY-MM-DD``, ``YYYY-MM`` or ``YYYY``; None if unknown.
         source: ``option``, ``tag``, ``file name``, or None.
         exported: the export date of the file, if it is not believed since it is more than a year off.
+        read_from: the six digits that it was read from, which might be something else.
     """
 
     value: str | None
     source: str | None
     exported: str | None = None
+    read_from: str | None = None
 
     @property
     def doubt(self) -> str | None:
-        """What is told of a name and an export date that differ; None where they agree."""
+        """What is told of a date that may be another one; None where there is no doubt."""
+        if self.read_from is not None:
+            return f"dated {self.value} by {self.read_from} in its name, which fits no other date"
         if self.exported is None:
             return None
         return (
@@ -146,7 +152,8 @@ def scene_date(
 
     The first source that has one wins: the option, an acquisition tag, a day in the name, a month in it,
     ``TIFFTAG_DATETIME`` (often the time of saving) unless it is more than a year off the name, a year in the
-    name. The name is that of the file; where that has no date, ``folder``, the date of its folders.
+    name. The name is that of the file; where that has no date, ``folder``, the date of its folders. Years of
+    two digits are read last of all, where only one order of year, month and day gives a past day.
     """
     if option is not None:
         return SceneDate(parse_date(option), "option")
@@ -158,6 +165,8 @@ def scene_date(
     ways = (find(name) for find in (_find_day, _find_month, _find_year) for name in names)
     named = next(filter(None, ways), folder)
     exported = _find_day(upper.get(EXPORT_TAG, ""))
+    if named is None and exported is None and (short := _find_short_day(names[0])):
+        return SceneDate(short[0], "file name", read_from=short[1])
     if named is None or exported is None:
         return SceneDate(named or exported, "file name" if named else "tag" if exported else None)
     is_off = _days_apart(PartialDate(named), PartialDate(exported)) > _EXPORTED_LATER
@@ -205,6 +214,22 @@ def _find_month(name: str) -> str | None:
     found = [match.groupdict() for form in _MONTHS_OF_YEARS for match in form.finditer(name)]
     months = {f"{one['y']}-{_month_in(one):02}" for one in found if int(one["y"]) <= date.today().year}
     return months.pop() if len(months) == 1 else None  # two different ones are ambiguous
+
+
+def _find_short_day(name: str) -> tuple[str, str] | None:
+    """Return the only past day that six digits of a name may be, and the digits; None if it is unsure."""
+    found = list(_SHORT.finditer(name))
+    if len(found) != 1:
+        return None
+    one, _, two, three = found[0].groups()
+    today, days = date.today(), set()
+    for year, month, day in ((one, two, three), (three, two, one), (three, one, two)):
+        century = 2000 if 2000 + int(year) <= today.year else 1900
+        full = century + int(year)
+        if full >= 1950 and _calendar_day(full, int(month), int(day)):
+            days.add(date(full, int(month), int(day)))
+    past = [day for day in days if day <= today]
+    return (past[0].isoformat(), found[0][0]) if len(past) == 1 else None
 
 
 def _find_year(name: str) -> str | None:

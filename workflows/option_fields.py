@@ -82,7 +82,8 @@ class Options:
     def invalid(cls, name: str, value: Any) -> OptionInvalid:
         """Return the error about a value of a field."""
         flag = cls.flag(name).removeprefix("--")
-        return OptionInvalid(f"{flag} is {str(value)[:60]}; it must be {cls.option(name).allowed}")
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        return OptionInvalid(f"{flag} is {text[:60]}; it must be {cls.option(name).allowed}")
 
     @classmethod
     def names(cls) -> list[str]:

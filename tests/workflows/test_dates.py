@@ -102,10 +102,21 @@ def test_partial_dates_order_by_the_middle_of_what_they_cover():
         ("LC80060662015232LGN00", "2015-08-20"),
         ("HLS.L30.T10SEG.2020123T183444.v2.0.B04", "2020-05-02"),
         ("20JAN31101112-M2AS_R1C1", "2020-01-31"),
+        ("town_19-08-31", "2019-08-31"),
+        ("town_310819", "2019-08-31"),
+        ("99-12-31_town", "1999-12-31"),
+        ("town_12-03-15", None),
+        ("town_120315", None),
+        ("town_310819_2018", "2018"),
+        ("tile_4709963", None),
+        ("v1.19.08.31", None),
+        ("310819_300818", None),
     ],
 )
 def test_names_of_products_and_people_keep_the_precision_of_their_dates(name, date):
-    assert scene_date(f"{name}.tif", {}).value == date
+    taken = scene_date(f"{name}.tif", {})
+    assert taken.value == date
+    assert (taken.doubt is not None) == (taken.read_from is not None and taken.read_from in name)
 
 
 @pytest.mark.parametrize(

@@ -97,15 +97,18 @@ class ArchiveFolder:
         """Return where workers write the maps of a pair."""
         return self.work / "maps" / _checked(pair)
 
-    def archive_id(self) -> str:
+    def archive_id(self, makers: str = "rscc batch") -> str:
         """Return the id in the mark.
+
+        Args:
+            makers: the commands whose folders are taken, for the message.
 
         Raises:
             ArchiveMissing: there is no mark, or no folder.
         """
         found = self._mark()
         if found is None:
-            raise ArchiveMissing(f"{self.path}: not an archive of rscc batch: it has no {MARK}")
+            raise ArchiveMissing(without_mark(self.path, makers))
         return found
 
     def check(self) -> None:
@@ -175,6 +178,14 @@ def read_mark(mark: Path, kind: str) -> str | None:
         return str(content[kind]) if content["format"] == _FORMAT else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def without_mark(folder: Path, makers: str) -> str:
+    """Return what is wrong with a folder that has no mark, and which one to give."""
+    what = f"is not a folder of {makers}"
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+    return f"{folder}: {what}; give the --out of {makers}"
 
 
 def can_be_marked(mark: Path) -> bool:

@@ -102,9 +102,13 @@ def caption(
             finished = report.finished if path == target else None
             replace(report, finished=finished).write(path, overwrite, chips)
         for page in pages:
-            written.append(report.page(page, size=size, overwrite=overwrite, progress=update))
+            from workflows.report.page.page import write_page
+
+            written.append(write_page(report, page, size=size, overwrite=overwrite, progress=update))
         if html_folder is not None:
-            written.append(report.page_folder(html_folder, overwrite=overwrite, progress=update))
+            from workflows.report.page.folder import write_page_folder
+
+            written.append(write_page_folder(report, html_folder, overwrite=overwrite, progress=update))
     terminal.warn(*warnings)
     outputs = {
         "output": target,
@@ -185,7 +189,7 @@ def caption_summary(run: dict[str, Any], count: int, area: float, target: Path, 
     lines = [
         f"{counted(count, 'change')}, {area_text(area)}, in {duration(max(seconds, 1))}",
         *(f"{role:7} {name}" for role, name in zip(("before", "after"), names, strict=True)),
-        f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, "
+        f"grid    {grid['width']:,} x {grid['height']:,} px at {grid['gsd']:.3g} m, "
         + counted(grid["tiles"], "tile"),
         f"model   {model['name']} {model['version']}",
     ]

@@ -102,9 +102,13 @@ def convert(
     read = replace(read, scenes=scenes, servers=options if scenes else options.for_others())
     with terminal.progress() as update:
         if html_folder is not None:
-            written = read.page_folder(html_folder, overwrite=overwrite, progress=update)
+            from workflows.report.page.folder import write_page_folder
+
+            written = write_page_folder(read, html_folder, overwrite=overwrite, progress=update)
         elif target is not None and is_page:
-            written = read.page(target, size=size, overwrite=overwrite, progress=update)
+            from workflows.report.page.page import write_page
+
+            written = write_page(read, target, size=size, overwrite=overwrite, progress=update)
         elif target is not None:
             has_new_chips = scenes is not None and target.suffix.lower() == ".gpkg"
             chips = chips_of(read) if has_new_chips else {} if is_remade else chips_in(report)

@@ -220,7 +220,7 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for title, name in (("changed", "changed_m2"), ("changed back", "changed_back_m2")):
         if facts[name] is not None:
             yield title, f"{least}{_metres(facts[name])}"
-    yield "place", facts["place"] or _UNKNOWN
+    yield "location", facts["place"] or "in no single part of the scene"
     yield "arrangement", facts["arrangement"] or _UNKNOWN
     yield "change", f"mean probability {facts['change_probability']:.2f} inside the outlines"
     dates = [facts[f"date_{role}"] for role in ("before", "after")]

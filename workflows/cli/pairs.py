@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,8 +66,9 @@ def _summary(catalog: Catalog, facts: dict[str, Any]) -> str:
     place = f" at {counted(sites, 'site')}" if sites else ""
     span = f", {first} to {last}" if first else ""
     lines = [f"{counted(facts['pairs'], 'pair')} of {counted(facts['scenes'], 'scene')}{place}{span}"]
-    if catalog.skipped:
-        lines.append(f"left out {catalog.left_out_words()}")
+    # What is left of deliveries is in the lines of what was chosen.
+    if words := replace(catalog, skipped=[one for one in catalog.skipped if not one.quiet]).left_out_words():
+        lines.append(f"left out {words}")
     lines += [f"chosen   {line}" for line in catalog.chosen]
     if facts["stacks"]:
         first, more = facts["stacks"][0], len(facts["stacks"]) - 1

@@ -48,6 +48,9 @@ def status(
         state = state_of(archive)
         terminal.result(state_text(state), state)
         return
+    from workflows.archive.folder import ArchiveFolder
+
+    ArchiveFolder(archive).archive_id("rscc batch or rscc monitor")
     if html is not None:
         _write_page(archive, html, overwrite, watch)
     with _screen(is_redrawn=watch and not terminal.as_json and sys.stdout.isatty()) as show:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rscc.files import atomic_write, parsed_json, read_file
-from workflows.archive.folder import can_be_marked, locked, read_mark, write_mark, writing
+from workflows.archive.folder import can_be_marked, locked, read_mark, without_mark, write_mark, writing
 from workflows.errors import MonitorDamaged, MonitorMissing, NotAMonitor
 from workflows.files import check_folder
 from workflows.pairs.names import is_pair_id
@@ -56,7 +56,7 @@ class MonitorFolder:
         """
         found = read_mark(self.mark, "monitor")
         if found is None:
-            raise MonitorMissing(f"{self.path}: not a folder of rscc monitor: it has no {MARK}")
+            raise MonitorMissing(without_mark(self.path, "rscc monitor"))
         return found
 
     def create(self) -> None:

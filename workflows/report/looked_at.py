@@ -50,7 +50,9 @@ class LookedAt:
         if not 0 < total < math.inf:
             return None
         areas = {words: number_in(run, "not_judged", "by", name) for name, words in _REASONS.items()}
-        unjudged = min(total, number_in(run, "not_judged", "area_m2"))
+        # By its share: areas on the ground and on the grid differ by more than a small site in a canvas.
+        share = number_in(run, "not_judged", "share")
+        unjudged = min(total, total * share or number_in(run, "not_judged", "area_m2"))
         if unjudged < _WORTH_SAYING * total:
             unjudged, areas = 0.0, {}
         reasons = sorted((words for words in areas if areas[words] >= 0.05 * unjudged), key=areas.__getitem__)

@@ -86,7 +86,8 @@ def report_content(path: Path) -> dict[str, Any]:
         cut = text.lstrip().startswith(b"{") and _at_end(error)
         raise no_report(path, "it is cut off" if cut else "it is no JSON") from error
     except ValueError as error:
-        raise no_report(path, f"it is no JSON ({error})") from error
+        why = "" if isinstance(error, UnicodeDecodeError) else f" ({error})"
+        raise no_report(path, f"it is no JSON{why}") from error
     if not isinstance(content, dict):
         raise no_report(path, "it is no GeoJSON")
     if isinstance(features := content.get("features"), list):
@@ -164,7 +165,7 @@ def _check_size(path: Path) -> None:
     if size > LARGEST_BYTES:
         raise ReportInvalid(
             f"{printable(path)}: it has {size / 2**20:,.0f} MiB; reports are read up to "
-            f"{LARGEST_BYTES / 2**20:,.0f} MiB, so caption a part of the scene with --bbox"
+            f"{LARGEST_BYTES / 2**20:,.0f} MiB, so caption smaller parts of the scene"
         )
 
 

@@ -94,7 +94,7 @@ class Report:
         if self.changes:
             ids = [change.id for change in self.changes]
             span = f"{min(ids)} to {max(ids)}" if len(ids) > 1 else f"{ids[0]}"
-            there = f"it has {counted(len(ids), 'change')}; give the --id of one ({span})"
+            there = f"it has {counted(len(ids), 'change')}; give the id of one ({span})"
         raise OptionInvalid(f"{printable(self.source)}: there is no change {number} in it; {there}")
 
     def recounted(self) -> Report:
@@ -214,6 +214,7 @@ class Report:
             self.finished()
         return path
 
+    @speaks_python
     def page(
         self,
         path: str | Path,
@@ -237,9 +238,9 @@ class Report:
         """
         from workflows.report.page.page import SIZE, write_page
 
-        named = replace(self, path=self.path or Path(path).with_suffix(".geojson"))
-        return write_page(named, path, size=size or SIZE, overwrite=overwrite, progress=progress)
+        return write_page(self, path, size=size or SIZE, overwrite=overwrite, progress=progress)
 
+    @speaks_python
     def page_folder(
         self, folder: str | Path, *, overwrite: bool = False, progress: Progress | None = None
     ) -> Path:

@@ -64,6 +64,9 @@ class SceneSummary:
     came: Totals
     gone: Totals
 
+    def __str__(self) -> str:
+        return self.text
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
         groups = {"directions": self.directions, "came": self.came, "gone": self.gone}

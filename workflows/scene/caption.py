@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import warnings
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -93,7 +95,7 @@ def caption(
         device: see :meth:`rscc.Captioner.load`.
         captioner: a loaded one, in place of ``model`` and ``device``; for many pairs.
         progress: called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
-        transform, crs: georeferencing of both scenes, if they are numpy arrays.
+        transform, crs: georeferencing of numpy arrays, ``crs`` also of xarray arrays that have none.
         changes: polygons, or a mask of another detector, described in place of what would be found: a file, a
             GeoDataFrame, a GeoJSON collection, or anything with ``__geo_interface__``.
 
@@ -140,20 +142,23 @@ def caption(
         allow_hosts=None if allow_host is None else tuple(_texts(allow_host)),
     )
     copies = Copies()
+    if (transform, crs) != (None, None) and all(map(_has_place, (before, after))):
+        raise TypeError("transform and crs are for arrays, and both scenes have their own; leave them out")
     earlier = scene_file(before, "before", copies, transform, crs)
     later = scene_file(after, "after", copies, transform, crs)
-    # What can be refused is refused before the model is loaded.
-    infos = read_headers(earlier, later, options)
-    if captioner is None:
-        from rscc.captioner import Captioner
+    with copies.unnamed():
+        # What can be refused is refused before the model is loaded.
+        infos = read_headers(earlier, later, options)
+        if captioner is None:
+            from rscc.captioner import Captioner
 
-        chosen, options = chosen_model(infos, None if model is None else str(model), options)
-        captioner = Captioner.load(chosen, device=device)
-    if detector is not None:
-        captioner = captioner.with_detector(detector)
-    report = caption_scene(*infos, captioner, options, progress)
+            chosen, options = chosen_model(infos, None if model is None else str(model), options)
+            captioner = Captioner.load(chosen, device=device)
+        if detector is not None:
+            captioner = captioner.with_detector(detector)
+        report = caption_scene(*infos, captioner, options, progress)
     for text in report.run["warnings"]:
-        warnings.warn(in_python(text), stacklevel=3)
+        warnings.warn(in_python(copies.shown(text)), stacklevel=3)
     return replace(report, scenes=(str(earlier), str(later)), servers=options, copies=copies)
 
 
@@ -172,6 +177,23 @@ class Copies:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="rscc-scenes-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def shown(self, text: str) -> str:
+        """Return a message that names a scene in the folder ``before`` or ``after``."""
+        return re.sub(rf"{re.escape(str(self.folder))}[/\\\\](before|after)\.tif", r"\1", text)
+
+    @contextmanager
+    def unnamed(self) -> Iterator[None]:
+        """Let the errors of a block name the scenes in the folder ``before`` and ``after``."""
+        try:
+            yield
+        except Exception as error:
+            error.args = tuple(self.shown(one) if isinstance(one, str) else one for one in error.args)
+            raise
+
+
+def _has_place(source: Source) -> bool:
+    return isinstance(source, str | Path | DatasetReaderBase)
 
 
 Source = Any
@@ -194,7 +216,7 @@ def scene_file(
     Args:
         source: see :data:`Source`.
         role: ``before`` or ``after``, the name in messages and of the file.
-        transform, crs: georeferencing of a numpy array.
+        transform, crs: georeferencing of a numpy array, or the CRS of an xarray array.
 
     Raises:
         TypeError: it is something else; the message says what is taken.
@@ -207,7 +229,7 @@ def scene_file(
     if isinstance(source, np.ndarray):
         return _array(source, role, path, transform, crs)
     if hasattr(source, "dims") and hasattr(source, "values"):
-        return _data_array(source, role, path)
+        return _data_array(source, role, path, crs)
     raise TypeError(f"{role} is of type {type(source).__name__}; give {_TAKEN}")
 
 
@@ -254,14 +276,14 @@ def _array(
     return path
 
 
-def _data_array(source: Any, role: str, path: Path) -> Path:
+def _data_array(source: Any, role: str, path: Path, crs: object) -> Path:
     try:
         import rioxarray  # noqa: F401  it adds the accessor rio
     except ModuleNotFoundError as error:
         raise ExtraNotInstalled(
             f"{role} is an xarray array, which needs rioxarray; install rscc[notebook]"
         ) from error
-    if source.rio.crs is None:
-        raise TypeError(f"{role} is an xarray.DataArray without a CRS; set it with .rio.write_crs")
-    source.rio.to_raster(path)
+    if source.rio.crs is None and crs is None:
+        raise TypeError(f"{role} is an xarray.DataArray without a CRS; give crs=, or use .rio.write_crs")
+    (source if source.rio.crs else source.rio.write_crs(crs)).rio.to_raster(path)
     return path

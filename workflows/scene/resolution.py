@@ -108,12 +108,15 @@ def resolution_warnings(infos: Sequence[SceneInfo], card: ModelCard) -> list[str
         if too_coarse(info, card):
             warnings.append(f"{_coarseness(info, card)}; expect little of the result")
         elif info.gsd * TOLERANCE < card.gsd_range[0]:
-            other = serving_model(info.gsd, card)
-            if other is not None:
-                warnings.append(
-                    f"{info.path}: {info.gsd:.3g} m per pixel is finer than the {card.gsd_range[0]:g} m from "
-                    f"which {card.name} serves, so it is reduced to {card.gsd:g} m; --model {other} sees more"
-                )
+            fine = (
+                f"{info.path}: {info.gsd:.3g} m per pixel is finer than the {card.gsd_range[0]:g} m from "
+                f"which {card.name} serves, so it is reduced to {card.gsd:g} m"
+            )
+            if other := serving_model(info.gsd, card):
+                warnings.append(f"{fine}; --model {other} sees more")
+            # Below the finest model nothing is lost that any of them would see.
+            elif any(one.gsd_range[1] < info.gsd for one in available_models()):
+                warnings.append(f"{fine}; no model sees more, so expect little of the result")
     return warnings
 
 

@@ -135,3 +135,11 @@ def test_watching_on_a_terminal_redraws_in_place_and_ends_with_ctrl_c(tmp_path, 
         process.kill()
         process.wait(60)
         os.close(master)
+
+
+@pytest.mark.parametrize("name", ["", "missing", "scene.tif"])
+def test_a_folder_of_neither_command_is_refused_with_what_is_taken(tmp_path, rscc_command, name):
+    (tmp_path / "scene.tif").write_bytes(b"II*")
+    code, out, err = rscc_command("status", tmp_path / name)
+    assert (code, out) == (2, "")
+    assert str(tmp_path / name) in err and "rscc batch or rscc monitor" in err and "json" not in err

@@ -195,6 +195,11 @@ def unjudged(area, **by):
             unjudged(315_000.0, fill=315_000.0),
             "No change was found in 0.7 of 32.2 ha; 31.5 ha were without data.",
         ),
+        # Areas of the ground are larger than those of the grid.
+        (
+            {**GROUND, "not_judged": {"area_m2": 322_500.0, "share": 0.997, "by": {"fill": 322_500.0}}},
+            "No change was found in 966 m2 of 32.2 ha; all but 966 m2 is without data.",
+        ),
     ],
 )
 def test_what_was_looked_at_is_said(run, said):

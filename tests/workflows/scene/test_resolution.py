@@ -14,6 +14,7 @@ from workflows.errors import OptionInvalid, TooCoarse
 from workflows.scene.pictures.explain import ExplainOptions, explain_pair
 from workflows.scene.resolution import (
     check_resolution,
+    resolution_warnings,
     working_gsd,
     working_warning,
 )
@@ -70,6 +71,13 @@ def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named
 )
 def test_what_a_model_serves_and_a_hair_above_it_is_not_coarser(info, gsds, model):
     check_resolution(tuple(map(info, gsds)), model)
+
+
+@pytest.mark.parametrize(("gsd", "is_told"), [(0.1, False), (5.0, True), (10.0, False)])
+def test_a_scene_between_two_models_is_warned_of(info, installed, gsd, is_told):
+    installed(KNOWN)
+    told = resolution_warnings([info(gsd)], FINE if gsd < 1 else MEDIUM)
+    assert len(told) == is_told and all("5 m per pixel" in text and "8 m" in text for text in told)
 
 
 def test_the_resolution_to_work_at(info):

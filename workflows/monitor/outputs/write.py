@@ -19,7 +19,7 @@ from workflows.monitor.outputs.stac import catalog_lines, item_lines
 from workflows.monitor.view import Event, PlaceView
 from workflows.report.record import hash_of
 
-VERSION = 2
+VERSION = 3
 """To be raised when the same events are to give other outputs."""
 PAGE, PROJECT, CATALOG, INDEX = "events.html", "events.qgz", "catalog.json", "index.html"
 TABLES = ("events.gpkg", "events.parquet", "observations.parquet")

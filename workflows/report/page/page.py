@@ -1,8 +1,11 @@
 """Write a report as one HTML file: its texts, and both scenes as pictures within a budget of bytes."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import shapely
 from shapely.geometry import MultiPolygon, box
@@ -17,6 +20,9 @@ from workflows.report.page.imagery import Picture, data_address, imagery_of
 from workflows.report.page.template import Template, check_page_name, data_text
 from workflows.report.scenes import Pictured, in_pixels, open_scenes, outlines_on
 from workflows.scenes import grown
+
+if TYPE_CHECKING:
+    from workflows.report.report import Report
 
 MB = 10**6
 SIZE, LEAST_SIZE = 8 * MB, MB // 2
@@ -47,7 +53,7 @@ def check_page(
 
 
 def write_page(
-    report: Pictured,
+    report: Report,
     path: str | Path,
     *,
     size: int = SIZE,
@@ -55,6 +61,7 @@ def write_page(
     progress: Progress | None = None,
 ) -> Path:
     """Write a report as a page, see :meth:`workflows.report.report.Report.page`; return its path."""
+    report = replace(report, path=report.path or Path(path).with_suffix(".geojson"))
     scenes = [scene for scene in report.scenes or () if isinstance(scene, str | Path)]
     path = check_page(path, overwrite, (report.source, *scenes), size)
     with open_scenes(report) as pair:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
-from pages import OVER_THE_MAP, free_rows, made_page, square, squares
+from pages import OVER_THE_MAP, found, free_rows, made_archive_page, made_page, pair, square, squares
 
 pytestmark = [pytest.mark.slow, pytest.mark.chromium]
 SIZES = ((1400, 840), (900, 700), (390, 800))
@@ -86,17 +86,24 @@ def test_a_selected_change_at_the_edge_is_not_covered(opened, corners, size):
     page.keyboard.press("3")
     assert page.get_by_label("Right words").is_visible() and page.locator("#card").is_visible()
     box = seen(page)(left, top, left + 26, top + 26)
-    assert not any(meet(box, one) for one in boxes(page, "#card")), "the card has grown"
+    (card,) = boxes(page, "#card")
+    assert not any(meet(one, card) for one in [box, *boxes(page, "#line i")]), "the card has grown"
 
 
 LABELS = """() => {
-  const drawn = [];
+  const [drawn, named, texts] = [[], [], []];
   const draw = CanvasRenderingContext2D.prototype.roundRect;
   CanvasRenderingContext2D.prototype.roundRect = function (...box) {
     drawn.push(box.slice(0, 4));
     return draw.apply(this, box);
   };
-  window.drawn = drawn;
+  const fill = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    if (/°/.test(text)) named.push([x, y - 12, x + this.measureText(text).width, y]);
+    else texts.push(text);
+    return fill.call(this, text, x, y);
+  };
+  Object.assign(window, { drawn, named, texts });
 }"""
 
 
@@ -121,6 +128,26 @@ def test_labels_cover_neither_a_change_nor_a_tool(opened, made, size):
     covered = [*changes, *boxes(page, f"#map :is({OVER_THE_MAP}), #line i")]
     assert not [(one, other) for one in drawn for other in covered if meet(one, other)]
     assert not [pair for pair in combinations(drawn, 2) if meet(*pair)]
+
+
+def test_names_of_degrees_are_neither_cut_nor_covered(opened, archive, size):
+    page = opened(archive, viewport=size, reduced_motion="reduce")
+    drawn = labels(page, lambda: page.keyboard.press("w"))
+    names = page.evaluate("named")
+    assert len(drawn) >= 1 and len(names) > 4
+    wide = page.locator("#ground").bounding_box()["width"]
+    assert all(name[0] >= 0 and name[2] <= wide for name in names)
+    assert not [(one, other) for one in names for other in drawn if meet(one, other)]
+
+
+def test_long_labels_are_cut_where_they_say_so(opened, tmp_path):
+    sites = ("x" * 60, "a road of the old town " * 9, "short")
+    rows = [pair(3 * n, site=site) for n, site in enumerate(sites)]
+    page = opened(made_archive_page(tmp_path, {row: found(row, 1) for row in rows}), reduced_motion="reduce")
+    assert len(labels(page, lambda: page.keyboard.press("f"))) == 3
+    written = page.evaluate("texts")
+    assert "short" in written and "x" * 29 + "…" in written
+    assert "a road of the old town a" in written and sum(text.endswith("…") for text in written) == 2
 
 
 def edges(made, number, axis):
@@ -164,9 +191,12 @@ def test_on_paper_the_map_has_numbers_and_nothing_lies_over_it(opened, made, siz
     seen(page)
     drawn = labels(page, lambda: page.emulate_media(media="print"))
     assert len(drawn) >= len(made.report.changes), "also of the change that is selected"
+    assert page.evaluate("document.querySelector('#notes').open"), "warnings are printed"
     (map_,) = boxes(page, "#ground")
     assert not any(meet(map_, one) for one in boxes(page, ".tools, .date, #scale, #legend, #card, #divider"))
     origin = page.locator("#origin").text_content()
     assert page.locator("#origin").is_visible()
     assert all(word in origin for word in ("before.tif", "2016-03-14", "after.tif", "brightness 1.2.3"))
     assert page.pdf()[:5] == b"%PDF-"
+    page.emulate_media(media="screen")
+    assert not page.evaluate("document.querySelector('#notes').open")

@@ -94,5 +94,8 @@ def test_the_page_fits_a_phone_and_everybody(opened, made):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.locator("#list button").first.click()
     assert page.locator("#strip").is_visible() and page.locator("#date").is_visible()
+    page.locator("#card summary").click()
+    low = page.locator("#map").bounding_box()["height"]
+    assert page.locator("#card").bounding_box()["y"] >= low - 1, "the map stays free"
     assert nameless(page) == 0
     assert page.evaluate(CONTRAST) == []

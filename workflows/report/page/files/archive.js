@@ -46,10 +46,11 @@ function draw() {
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
   drawWorld();
-  drawDegrees();
+  const names = drawDegrees();
   place(context);
   if (state.ofChanges) drawFootprints();
   drawOutlines(context);
   drawChosen();
+  drawNames(names);
   drawScale();
 }

@@ -40,6 +40,12 @@ function coordinates(longitude, latitude) {
   return `longitude ${longitude.toFixed(5)}, latitude ${latitude.toFixed(5)}`;
 }
 
+// When and by which rscc something was made; its times are in UTC.
+function madeWords(time) {
+  const day = time ? `${time.slice(0, 16).replace("T", " ")} UTC` : null;
+  return [day, report.rscc ? `rscc ${report.rscc}` : null].filter(Boolean).join(", ");
+}
+
 function term(name, value) {
   return value ? [element("dt", { textContent: name }), element("dd", { dir: "auto", textContent: value })] : [];
 }

@@ -12,12 +12,16 @@ function select(change, moving = true) {
   if (row?.isConnected) $("button", row).focus({ preventScroll: true });
   if (!change) return;
   showCard(change);
-  // The knob of the divider goes below the change.
-  map.style.setProperty("--knob", `${freeRows()[1] - 22}px`);
+  placeKnob();
   flyToBox(change.box, moving);
   const place = state.listed.indexOf(change) + 1;
   const where = place ? `, ${place} of ${state.listed.length}` : "";
   say(`Change ${change.id}${where}: ${change.caption.slice(0, 300)}`);
+}
+
+// The knob of the divider goes below the change, above the card.
+function placeKnob() {
+  map.style.setProperty("--knob", `${freeRows()[1] - 22}px`);
 }
 
 function sureText({ count, count_sure: sure }) {
@@ -38,7 +42,8 @@ function showCard(change) {
     ...term("Area", size),
     ...[["Changed area", change.changed_m2], ["Changed back", change.changed_back_m2]].flatMap(([name, area]) =>
       term(name, area === null ? null : (change.changed_at_least ? "at least " : "") + areaWords(area))),
-    ...term("Location", [change.place, change.arrangement === "alone" ? null : change.arrangement].filter(Boolean).join(", ")),
+    ...term("Location", change.place),
+    ...term("Arrangement", change.arrangement === "alone" ? null : change.arrangement),
     ...(change.by_hand ? term("Found", "drawn by hand")
       : term("Score", `${change.score.toFixed(2)}, probability of change ${change.change_probability.toFixed(2)}`)),
     ...term("Inside", change.context.join(", ")),
@@ -63,6 +68,7 @@ function judge(verdict) {
   const change = state.selected;
   if (!change) return;
   mark(change, verdict);
+  placeKnob();
   uncover(change.box);
   // What is typed next are the right words, and not keys.
   if (marks.get(change.id)?.verdict === "wrong words") $("#right-words input").focus();

@@ -5,6 +5,8 @@ const ORDERS = {
   area: (a, b) => b.area_m2 - a.area_m2,
 };
 const STEP_MS = 700;
+// Sentences that the summary shows at first, as in events.css.
+const SENTENCES = 4;
 const chosen = new Set();
 const slider = $("#date");
 
@@ -100,6 +102,7 @@ function showSummary() {
   $("h1 span").textContent = report.name;
   const stories = report.stories.length ? report.stories : ["No event is confirmed."];
   $("#said").append(...stories.map((text) => element("li", { dir: "auto", textContent: text })));
+  Object.assign($("#more"), { hidden: stories.length <= SENTENCES, textContent: `All ${whole(stories.length)} sentences` });
   $("#ground").ariaLabel = `The place at the chosen date. ${stories.join(" ")}`;
   $("#made dl").append(
     ...term("Scenes", `${whole(scenes.length)}, ${scenes[0].date} to ${scenes.at(-1).date}`),
@@ -111,6 +114,10 @@ slider.max = scenes.length - 1;
 slider.addEventListener("input", () => {
   if (state.playing) play();
   setDate(Number(slider.value));
+});
+$("#more").addEventListener("click", () => {
+  $("#said").classList.add("all");
+  $("#more").hidden = true;
 });
 listenToKeys({
   ...MOVES,

@@ -51,7 +51,7 @@ function showSummary() {
   addNotes(report.warnings, warned);
   const shown = DATES.map((date) => [scenes[date].name, scenes[date].date].filter(Boolean).join(", "));
   const model = [report.model.name, report.model.version].filter(Boolean).join(" ");
-  const made = [report.started?.slice(0, 16).replace("T", " "), report.rscc ? `rscc ${report.rscc}` : null].filter(Boolean).join(", ");
+  const made = madeWords(report.started);
   $("#made dl").append(
     ...term("Before", shown[0]), ...term("After", shown[1]), ...term("Report", report.name), ...term("Model", model),
     ...report.made.flatMap(([name, value]) => term(name, value)), ...term("Made", made),

@@ -18,10 +18,9 @@ function dividerX() {
   return THUMB / 2 + state.split * (width - THUMB);
 }
 
-// What the divider covers: its knob, and on paper its line.
+// What the divider covers: its knob. Its line lies below outlines and labels.
 function dividerBox() {
   const x = dividerX();
-  if (numbered) return [x - 4, 0, x + 4, height];
   const { top } = map.getBoundingClientRect();
   const knob = $("#line i").getBoundingClientRect();
   return [x - knob.width / 2, knob.top - top, x + knob.width / 2, knob.bottom - top];
@@ -73,6 +72,7 @@ function draw() {
   for (const [date, from, to] of [["before", 0, split], ["after", split, canvas.width]]) {
     if (to > from) context.drawImage(layer(date), from, 0, to - from, canvas.height, from, 0, to - from, canvas.height);
   }
+  if (split > 0 && split < canvas.width) drawDivider(x);
   if (state.outlines) {
     context.drawImage(layer("outlines"), 0, 0);
     drawChosen();
@@ -82,6 +82,16 @@ function draw() {
   $("#date-before").classList.toggle("away", x < 90);
   $("#date-after").classList.toggle("away", x > width - 90);
   drawScale();
+}
+
+function drawDivider(x) {
+  const ratio = devicePixelRatio || 1;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  for (const [colour, wide] of [["rgba(0,0,0,.35)", 6], ["#fff", 3]]) {
+    context.fillStyle = colour;
+    context.fillRect(x - wide / 2, 0, wide, height);
+  }
+  context.setTransform(1, 0, 0, 1, 0, 0);
 }
 
 function setSplit(split) {

@@ -34,7 +34,7 @@ function rowOf(pair) {
 function rowOfChange(change) {
   const { pair } = change;
   const name = `change ${change.id} of ${pair.id}`;
-  const facts = spaced(pair.id, pair.site, datesOf(pair), areaWords(change.area_m2), `score ${change.score.toFixed(2)}`);
+  const facts = spaced(areaWords(change.area_m2), `score ${change.score.toFixed(2)}`, pair.site ?? pair.id, datesOf(pair));
   const words = element("span", { className: "words" }, spanOf("caption", change.caption), spanOf("facts", facts));
   const pictures = change.dates.map((date) => element("img", { src: `data:image/jpeg;base64,${date}`, alt: "", loading: "lazy" }));
   const shown = pictures.length ? [element("span", { className: "pair" }, ...pictures)] : [];
@@ -102,7 +102,7 @@ function showSummary() {
   $("#made dl").append(
     ...term("Archive", report.name),
     ...term("Model", report.model),
-    ...term("Made", [report.finished, report.rscc ? `rscc ${report.rscc}` : null].filter(Boolean).join(", ")),
+    ...term("Made", madeWords(report.finished)),
     ...term("Map", `longitude and latitude; the scale holds in the middle; land and borders of Natural Earth, 1:110 million${unplaced ? `; ${counted(unplaced, "pair")} of unknown place` : ""}`),
   );
 }

@@ -8,13 +8,15 @@ const MOST_LABELS = 12;
 const MOST_NUMBERS = 1000;
 // What lies over the map.
 const OVERLAYS = ".tools, .date, #scale span, #legend, #card, #time";
-const LABEL = 26;
+const [LABEL, MOST_LINES] = [26, 4];
 let [width, height] = [1, 1];
 let drawing = 0;
 let flight = 0;
 let paths = null;
 // On paper outlines have the numbers of the list instead of captions.
-let numbered = false;
+let [printed, numbered, wasOpen] = [false, false, false];
+// The boxes of the labels that were drawn last, in screen pixels.
+let labelled = [];
 
 const toScreen = (x, y) => [(x - view.x) * view.zoom + width / 2, (y - view.y) * view.zoom + height / 2];
 const toPage = (x, y) => [(x - width / 2) / view.zoom + view.x, (y - height / 2) / view.zoom + view.y];
@@ -27,8 +29,9 @@ const onScreen = ([west, north, east, south]) => [...toScreen(west, north), ...t
 
 // The rows of the map that nothing covers, from the top in screen pixels: the first and the last.
 function freeRows() {
-  const { top } = map.getBoundingClientRect();
   const free = [0, height];
+  if (printed) return free;
+  const { top } = map.getBoundingClientRect();
   for (const over of $$(OVERLAYS, map)) {
     const box = over.getBoundingClientRect();
     if (!box.height) continue;
@@ -117,16 +120,18 @@ function drawMarkers(target, seen) {
 
 function lines(text) {
   const made = [""];
-  for (const word of (text.length > 90 ? `${text.slice(0, 88)}\u2026` : text).split(" ")) {
+  for (const word of text.slice(0, 9 * LABEL).split(" ")) {
     if (made.at(-1) && made.at(-1).length + word.length >= LABEL) made.push("");
-    made.push(`${made.pop()} ${word}`.trim().slice(0, LABEL + 4));
+    made.push(`${made.pop()} ${word}`.trim());
   }
-  return made.slice(0, 4);
+  if (made.length > MOST_LINES) made[MOST_LINES - 1] += "\u2026";
+  return made.slice(0, MOST_LINES).map((line) => (line.length > LABEL + 4 ? `${line.slice(0, LABEL + 3)}\u2026` : line));
 }
 
 // Captions beside their changes, the largest first, as far as there is room; the selected change is in the card.
 function drawLabels(target, seen) {
-  const near = state.listed.filter((one) => meets(one.box, seen) && (numbered || (one.caption && one !== state.selected)));
+  labelled = [];
+  const near = state.listed.filter((one) => meets(one.box, seen));
   if (near.length > (numbered ? MOST_NUMBERS : 400)) return;
   // A map of the screen is printed smaller.
   const letters = numbered ? Math.max(13, Math.round(width / 50)) : 12;
@@ -141,18 +146,20 @@ function drawLabels(target, seen) {
   const kept = numbered ? [] : near.map((one) => onScreen(one.box)).filter(([west, , east]) => east - west < width / 3);
   if (state.selected && !numbered) kept.push(onScreen(state.selected.box));
   if ($("#line:not([hidden])")) kept.push(dividerBox());
-  const taken = [];
-  for (const change of near) {
-    if (!numbered && taken.length >= MOST_LABELS) return;
+  // "Something changed" would say nothing.
+  const isNamed = (one) => one.caption && one !== state.selected && one.kinds?.[0] !== "not stated";
+  for (const change of near.filter((one) => numbered || isNamed(one))) {
+    if (!numbered && labelled.length >= MOST_LABELS) return;
     const text = numbered ? [String(change.id)] : lines(change.caption);
     const size = [Math.max(...text.map((line) => target.measureText(line).width)) + (numbered ? 8 : 14), text.length * row + (numbered ? 3 : 8)];
     // On paper a number stands beside an outline: the box of a group may be wide and mostly empty.
-    const places = besides(onScreen(numbered && change.rings.length ? largestBox(change.rings) : change.box), size);
-    const free = (box) => inside(box, frame) && ![...kept, ...taken].some((other) => meets(box, other));
+    const rings = numbered ? change.rings.filter((corners) => meets(boxAround([corners]), seen)) : [];
+    const places = besides(onScreen(rings.length ? largestBox(rings) : change.box), size);
+    const free = (box) => inside(box, frame) && ![...kept, ...labelled].some((other) => meets(box, other));
     const box = places.find(free) ?? (numbered ? places[0] : null);
     if (!box) continue;
-    taken.push(box);
-    target.fillStyle = "rgba(16,20,24,.78)";
+    labelled.push(box);
+    target.fillStyle = "rgba(16,20,24,.86)";
     target.beginPath();
     target.roundRect(box[0], box[1], ...size, 6);
     target.fill();
@@ -271,6 +278,11 @@ const fit = (moving = true) => show([0, 0, report.width, report.height], 0, Infi
 // A browser prints at once what its canvas holds.
 const paper = matchMedia("print");
 function onPaper(isPrinted) {
+  const notes = $("#notes");
+  if (notes && isPrinted && !printed) wasOpen = notes.open;
+  if (notes) notes.open = isPrinted || wasOpen;
+  if (isPrinted) for (const picture of $$("#list img")) picture.loading = "eager";
+  printed = isPrinted;
   numbered = isPrinted && state.numbers;
   redraw("outlines");
   draw();

@@ -31,19 +31,18 @@ function drawWorld() {
   }
 }
 
+// Draw lines of longitude and latitude; return their names, each with its lower left corner.
 function drawDegrees() {
   const ratio = devicePixelRatio || 1;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  const faint = getComputedStyle(document.body).getPropertyValue("--faint");
-  Object.assign(context, { font: "12px system-ui, sans-serif", fillStyle: faint, strokeStyle: faint, lineWidth: 0.5 });
+  Object.assign(context, { strokeStyle: getComputedStyle(document.body).getPropertyValue("--faint"), lineWidth: 0.5 });
   const [left, top, right, bottom] = seenBox();
   const across = { from: report.west + left / report.across, to: report.west + right / report.across };
   const along = { from: report.north - bottom / report.along, to: report.north - top / report.along };
   const step = stepOf((across.to - across.from) / 4);
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   context.beginPath();
-  Object.assign(context, { textAlign: "left", textBaseline: "bottom" });
-  let free = -Infinity;
+  const names = [];
   const [, low] = freeRows();
   for (let n = Math.ceil(across.from / step); n * step <= across.to; n += 1) {
     const [x] = toScreen((n * step - report.west) * report.across, 0);
@@ -51,17 +50,30 @@ function drawDegrees() {
     context.lineTo(x, height);
     const turned = ((((n * step + 180) % 360) + 360) % 360) - 180;
     const label = `${Math.abs(turned).toFixed(digits)}\u00b0 ${turned < 0 ? "W" : "E"}`;
-    // On a phone it would overlap the previous label.
-    if (x < free) continue;
-    context.fillText(label, x + 4, low);
-    free = x + 4 + context.measureText(label).width;
+    names.push([label, x + 4, low]);
   }
   for (let n = Math.ceil(along.from / step); n * step <= along.to; n += 1) {
     const [, y] = toScreen(0, (report.north - n * step) * report.along);
     context.moveTo(0, y);
     context.lineTo(width, y);
     if (y > low - 16 || Math.abs(n * step) > 90) continue;
-    context.fillText(`${Math.abs(n * step).toFixed(digits)}\u00b0 ${n < 0 ? "S" : "N"}`, 6, y - 3);
+    names.push([`${Math.abs(n * step).toFixed(digits)}\u00b0 ${n < 0 ? "S" : "N"}`, 6, y - 3]);
   }
   context.stroke();
+  return names;
+}
+
+// Name the lines where there is room: not over labels, tools or each other, nor cut by an edge.
+function drawNames(names) {
+  const ratio = devicePixelRatio || 1;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  const fillStyle = getComputedStyle(document.body).getPropertyValue("--faint");
+  Object.assign(context, { font: "12px system-ui, sans-serif", fillStyle, textAlign: "left", textBaseline: "bottom" });
+  const taken = [...labelled];
+  for (const [name, x, y] of names) {
+    const box = [x, y - 14, x + context.measureText(name).width, y];
+    if (!inside(box, [0, 0, width, height]) || taken.some((other) => meets(other, box))) continue;
+    context.fillText(name, x, y);
+    taken.push(box);
+  }
 }
