@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ def test_a_project_opens_with_its_layers_style_and_bookmarks(tmp_path, suffix, l
     folder = tmp_path / "made"
     (folder / "scenes").mkdir(parents=True)
     names = ("before [%1%] & é.tif", "after.tif")
-    pair = make_pair(folder / "scenes", [(40, 60, 60, 90, 200)], names=names, nodata_rows=32)
+    pair = make_pair(folder / "scenes", [(40, 60, 30, 45, 200)], names=names, nodata_rows=32)
     found = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions())
     write_project(found.write(folder / f"r{suffix}"), servers=ServerOptions())
     moved = shutil.move(folder, tmp_path / "moved")
@@ -44,3 +45,13 @@ def test_a_project_opens_with_its_layers_style_and_bookmarks(tmp_path, suffix, l
         image = np.moveaxis(file.read([1, 2, 3]), 0, -1).astype(float)
     # The change lies over the later scene, whose ground is bright there.
     assert (np.abs(image - on_ground("", 200)).max(2) <= 10).mean() > 0.3
+
+
+def test_a_legend_has_only_what_is_there_and_no_label_is_cut(tmp_path):
+    pair = make_pair(tmp_path, [(40, 60, 30, 45, 200)])
+    found = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions())
+    for direction, legend in (("appeared", ["appeared"]), (None, ["not stated"])):
+        told = replace(found, changes=[replace(found.changes[0], direction=direction)])
+        write_project(told.write(tmp_path / "r.geojson", True), overwrite=True, servers=ServerOptions())
+        opened = run_qgis("open_project", tmp_path / "r.qgz", tmp_path / "p.png")
+        assert opened["legend"] == legend and not opened["cuts_labels"]

@@ -19,6 +19,8 @@ from qgis.core import (
     QgsExpressionContextUtils,
     QgsFeature,
     QgsGeometry,
+    QgsLabelingEngineSettings,
+    QgsLayerTreeModel,
     QgsMapRendererParallelJob,
     QgsMapSettings,
     QgsProject,
@@ -174,6 +176,7 @@ def open_project(path, picture):
     job.start()
     job.waitForFinished()
     job.renderedImage().save(picture)
+    model = QgsLayerTreeModel(project.layerTreeRoot())
     print(
         json.dumps(
             {
@@ -197,6 +200,12 @@ def open_project(path, picture):
                     for band in (lambda layer: layer.renderer().redContrastEnhancement(),)
                     if layer.renderer().type() == "multibandcolor" and band(layer)
                 ],
+                "legend": [
+                    node.data(0) for node in model.layerLegendNodes(project.layerTreeRoot().children()[0])
+                ],
+                "cuts_labels": project.labelingEngineSettings().testFlag(
+                    QgsLabelingEngineSettings.UsePartialCandidates
+                ),
                 "bookmarks": [
                     [mark.name(), mark.group(), mark.extent().xMinimum(), mark.extent().crs().authid()]
                     for mark in project.bookmarkManager().bookmarks()

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 import pyproj
 
+from rscc.text.change_facts import DIRECTIONS
 from tiling import SceneInfo, describe, is_address, locate, transformer
 from workflows.errors import FormatUnsupported, OptionInvalid
 from workflows.files import check_free, write_together
@@ -100,9 +101,14 @@ def _project_text(target: Path, report: Report, before: SceneInfo, after: SceneI
         xs, ys = transformer(CRS, crs).transform(boxes[:, [0, 0, 2, 2]], boxes[:, [1, 3, 1, 3]])
         view = float(xs.min()), float(ys.min()), float(xs.max()), float(ys.max())
     in_geopackage = report.source.suffix.lower() == ".gpkg"
-    style = "\n".join(qgis_style({change.direction for change in changes}).splitlines()[2:-1])
+    directions = {change.direction for change in changes} & set(DIRECTIONS)
+    style = "\n".join(qgis_style(directions).splitlines()[2:-1])
+    # The category of all others is the last one; outlines that are drawn later need it.
+    shown = len(directions) if all(change.direction in directions for change in changes) else None
     source = relative_name(target, report.source) + ("|layername=changes" if in_geopackage else "")
-    layers = [Layer("changes", source, crs if in_geopackage else CRS, style, labels=True)]
+    layers = [
+        Layer("changes", source, crs if in_geopackage else CRS, style, labels=True, shown=shown or None)
+    ]
     hidden = not_judged_outline(record)
     if hidden is not None:
         feature = {"type": "Feature", "properties": {}, "geometry": geometry_member(hidden)}
@@ -120,6 +126,7 @@ class Layer:
     Attributes:
         style: XML of its style, of a raster also of its time.
         is_open: whether its legend is unfolded.
+        shown: how many categories its legend shows, the first ones; None: all.
     """
 
     name: str
@@ -129,6 +136,7 @@ class Layer:
     template: str = "vector.xml"
     labels: bool = False
     is_open: bool = True
+    shown: int | None = None
 
 
 def project_text(crs: str, view: Box, layers: Sequence[Layer], more: str) -> str:
@@ -144,7 +152,8 @@ def project_text(crs: str, view: Box, layers: Sequence[Layer], more: str) -> str
         provider = "ogr" if one.template == "vector.xml" else "gdal"
         tree.append(
             f'    <layer-tree-layer id="rscc_layer_{number}" name="{xml_text(one.name)}" '
-            f'providerKey="{provider}" checked="Qt::Checked" expanded="{one.is_open:d}" />'
+            f'providerKey="{provider}" checked="Qt::Checked" expanded="{one.is_open:d}">'
+            f"{'' if one.shown is None else _legend_of(one.shown)}</layer-tree-layer>"
         )
         texts.append(
             filled(
@@ -160,6 +169,14 @@ def project_text(crs: str, view: Box, layers: Sequence[Layer], more: str) -> str
     edges = dict(zip(("west", "south", "east", "north"), map(repr, view), strict=True))
     tree_text, layer_text = "\n".join(tree), "\n".join(texts)
     return filled("project.qgs", crs=crs_element(crs), tree=tree_text, layers=layer_text, more=more, **edges)
+
+
+def _legend_of(shown: int) -> str:
+    order = ",".join(map(str, range(shown)))
+    return (
+        '<customproperties><Option type="Map"><Option type="QString" name="legend/node-order" '
+        f'value="{order}" /></Option></customproperties>'
+    )
 
 
 def filled(template: str, /, **values: object) -> str:
