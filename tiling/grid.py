@@ -52,7 +52,7 @@ class Window:
         row, col = self.row_off - origin.row_off, self.col_off - origin.col_off
         return slice(row, row + self.height), slice(col, col + self.width)
 
-    def grown(self, pixels: int) -> Window:
+    def expanded(self, pixels: int) -> Window:
         """Return the window with ``pixels`` more on every side."""
         size = self.width + 2 * pixels, self.height + 2 * pixels
         return Window(self.col_off - pixels, self.row_off - pixels, *size)

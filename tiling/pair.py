@@ -236,7 +236,7 @@ class ScenePair:
 
     def _find_site(self) -> None:
         data = common_data((self.before, self.after), self.grid)
-        self.data_near = tuple(window.grown(MOVED) for window in data)
+        self.data_near = tuple(window.expanded(MOVED) for window in data)
         self.site, share = data_site(self._read_raw, self.grid.width, self.grid.height, around(data))
         if share:
             self._require(preconditions.valid_ground((self.before, self.after), share))

@@ -102,7 +102,7 @@ def data_site(read: Read, width: int, height: int, known: Window) -> tuple[Windo
         read_all = max(site.width, site.height) <= FINE * SIDE
         # As far as the next windows that were looked at.
         gap = 0 if read_all else -(-max(site.width, site.height) // FINE)
-        site = around(found).grown(gap).intersection(site)
+        site = around(found).expanded(gap).intersection(site)
         if read_all:
             break
     return site, share

@@ -60,9 +60,9 @@ def open_at(
     )
 
 
-def grown(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
+def expanded(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
     """Return ``window`` with ``pixels`` more on every side, within the working grid."""
-    return window.grown(pixels).intersection(Window(0, 0, pair.grid.width, pair.grid.height))
+    return window.expanded(pixels).intersection(Window(0, 0, pair.grid.width, pair.grid.height))
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class CoverTally:
         is_stated = question not in _ONLY_LOSS or after == -1
         return changed / self._decided(question) if is_clear and is_stated else 0.0
 
-    def went_both_ways(self, name: str) -> bool:
+    def is_bidirectional(self, name: str) -> bool:
         """Return whether a class came on some pixels and is gone from others, many of each."""
         ways = self.counts[name, -1, 1], self.counts[name, 1, -1]
         many = sum(ways) >= OF_ALL * self.pixels and min(ways) >= max(1, EITHER * self.pixels)
@@ -89,7 +89,7 @@ class CoverTally:
             for old, new in ((-1, 1), (1, -1)):
                 if self.clear_share(name, old, new):
                     return self._one_way(name, old, new, area_m2, ground_m2, place)
-            if self.went_both_ways(name):
+            if self.is_bidirectional(name):
                 return self._both_ways(name, area_m2, place)
         return ChangeFacts(place=place)
 

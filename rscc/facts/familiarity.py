@@ -61,12 +61,12 @@ class Familiarity(nn.Module):
             side: of a position in pixels.
             ground: (B, 1, h, w), share of each position that has data; None where all have.
         """
-        dates = [self.strangeness(blocks(maps, side, ground)) for maps in (before, after)]
-        strangeness = torch.stack(dates).mean(0)
-        logits = SLOPE * (STRANGE - strangeness)
+        dates = [self.unfamiliarity(blocks(maps, side, ground)) for maps in (before, after)]
+        unfamiliarity = torch.stack(dates).mean(0)
+        logits = SLOPE * (STRANGE - unfamiliarity)
         return F.interpolate(logits[:, None], size=before.shape[-2:], mode="nearest")
 
-    def strangeness(self, features: Tensor) -> Tensor:
+    def unfamiliarity(self, features: Tensor) -> Tensor:
         """Return z for features (..., 2C)."""
         return (self.distance(features) - self.centre) / self.spread
 

@@ -96,7 +96,7 @@ def lone_answers(answers: np.ndarray, rules: FactRules, metres: float) -> dict[s
     return found
 
 
-def surest(lone: Mapping[str, float], rules: FactRules) -> float:
+def largest_probability(lone: Mapping[str, float], rules: FactRules) -> float:
     """Return the largest probability of :func:`lone_answers`, 0..1; 0 without any."""
     found = (rules.probability(ANSWERS.index(name), np.array(logit)) for name, logit in lone.items())
     return float(max(found, default=0.0))

@@ -10,7 +10,7 @@ import torch
 from rscc.facts.answers import ANSWERS
 from rscc.facts.calibration import changed_probability
 from rscc.facts.heads import region_logits
-from rscc.facts.lone_changes import lone_answers, surest
+from rscc.facts.lone_changes import largest_probability, lone_answers
 from rscc.facts.road_head import picture_roads, road_logits
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.text.no_change import is_no_change
@@ -53,7 +53,7 @@ def with_lone_changes(
     probability, lone = found.changed_probability.copy(), [dict[str, float]() for _ in answers]
     for number in np.flatnonzero(probability < card.changed_threshold):
         lone[number] = lone_answers(answers[number].cpu().numpy(), rules, metres)
-        probability[number] = max(probability[number], surest(lone[number], rules))
+        probability[number] = max(probability[number], largest_probability(lone[number], rules))
     return ChangePrediction(found.change_probability, probability), lone
 
 

@@ -234,11 +234,11 @@ def keep_adapters_only(part: nn.Module) -> None:
         for name in frozen:
             state.pop(prefix + name, None)
 
-    def forgive(_module: nn.Module, keys: Any) -> None:
+    def allow_missing(_module: nn.Module, keys: Any) -> None:
         keys.missing_keys[:] = [key for key in keys.missing_keys if not f".{key}".endswith(endings)]
 
     part.register_state_dict_post_hook(drop)
-    part.register_load_state_dict_post_hook(forgive)
+    part.register_load_state_dict_post_hook(allow_missing)
 
 
 def load_instructblip(

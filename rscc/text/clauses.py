@@ -163,7 +163,7 @@ def names_built(phrase: str) -> bool:
     return any(_BUILT_THINGS.search(head(part)) for part in parts)
 
 
-def vanished_things(caption: str) -> Iterator[str]:
+def removed_objects(caption: str) -> Iterator[str]:
     """Yield the noun phrases of what is gone in a caption."""
     for clause in read_clauses(caption):
         into_built = clause.kind == "turned" and names_built(clause.rest)  # converted, not gone

@@ -17,8 +17,8 @@ from rscc.text.clauses import (
     is_plural,
     names_built,
     read_clauses,
+    removed_objects,
     split_replaced,
-    vanished_things,
 )
 from rscc.text.no_change import is_no_change
 
@@ -110,7 +110,7 @@ def reverse_caption(caption: str) -> str:
 
 def describes_removal(caption: str) -> bool:
     """Return whether a sentence states that something built vanished, or was replaced by something else."""
-    return any(names_built(thing) for thing in vanished_things(caption))
+    return any(names_built(thing) for thing in removed_objects(caption))
 
 
 def _reverse(clause: Clause, seed: str) -> str:
@@ -136,7 +136,7 @@ def _choose(ways: Sequence[tuple[float, str, str]], seed: str, plural: bool = Fa
 
 def _vanish(clause: Clause, seed: str) -> str:
     rest, *replaced = split_replaced(clause.rest)
-    subject = vanishing(clause.subject)
+    subject = as_removed(clause.subject)
     bare = _BARE_GROUND.search(rest)
     place = _mend_place(rest)
     if replaced:
@@ -165,7 +165,7 @@ def _appear(clause: Clause, seed: str) -> str:
     rest, *replaced = split_replaced(clause.rest)
     if replaced or (rest and not _SURE_PLACE.match(rest)):
         return ""
-    subject = appearing(clause.subject)
+    subject = as_added(clause.subject)
     if _ONE.search(head(subject)):
         return ""
     ways = _BUILT if names_built(subject) and not _GROWING.search(subject) else _APPEAR
@@ -176,7 +176,7 @@ def _replace(new: str, old: str, seed: str) -> str:
     """State that ``old`` replaces ``new``."""
     if not new or not old or old.startswith(("by ", "with ")):
         return ""
-    removed, added = vanishing(_without_ground(new)), appearing(old)
+    removed, added = as_removed(_without_ground(new)), as_added(old)
     if not removed or not added:
         return ""
     if _choose(_REPLACED, seed) == "passive":
@@ -186,14 +186,14 @@ def _replace(new: str, old: str, seed: str) -> str:
 
 def _turn_back(clause: Clause) -> str:
     """Reverse "turned into"; a location stays with the subject."""
-    now, then = vanishing(clause.rest), head(clause.subject)
+    now, then = as_removed(clause.rest), head(clause.subject)
     if not now or re.search(r"\b(?:center|middle|side|corner|level|half) of\b", then):
         return ""
     place = clause.subject[len(then) :].strip()
     if place and head(now) == now:
         now = f"{now} {place}"
     now = re.sub(r"^an? ", "the ", now)
-    return f"{now} {'turn' if is_plural(now) else 'turns'} into {appearing(then)}"
+    return f"{now} {'turn' if is_plural(now) else 'turns'} into {as_added(then)}"
 
 
 def _plural_verb(clause: Clause) -> bool:
@@ -220,7 +220,7 @@ def _mend_place(place: str) -> str:
     return " ".join(place.split())
 
 
-def vanishing(phrase: str) -> str:
+def as_removed(phrase: str) -> str:
     """Return a noun phrase of something that was new, as something that was there before."""
     phrase = _ONLY_NOW.sub("", f"{phrase} ")
     phrase = re.sub(r"^another\b", "a", phrase)
@@ -231,7 +231,7 @@ def vanishing(phrase: str) -> str:
     return _mend_article(_without_ground(phrase))
 
 
-def appearing(phrase: str) -> str:
+def as_added(phrase: str) -> str:
     """Return a noun phrase of something that was there before, as something new."""
     phrase = _ONLY_THEN.sub("", f"{phrase} ").strip()
     share = _SHARE.match(phrase)

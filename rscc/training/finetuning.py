@@ -42,12 +42,12 @@ class Comparison:
     gain_changed: Interval
 
     @property
-    def surely_better(self) -> bool:
+    def is_significantly_better(self) -> bool:
         """Whether the second model is significantly better, and not significantly worse on changed pairs."""
         return self.gain[0] > 0 and self.gain_changed[1] >= 0
 
     @property
-    def surely_worse(self) -> bool:
+    def is_significantly_worse(self) -> bool:
         """Whether the second model is significantly worse, on all pairs or on changed ones."""
         return self.gain[1] < 0 or self.gain_changed[1] < 0
 
@@ -108,7 +108,7 @@ def choose_better(run: Run, made: ModelFolder, val: Sequence[PairRecord]) -> Mod
     run.report(comparison.table)
     if not run.config.train.keep_start:
         return made
-    if comparison.surely_better:
+    if comparison.is_significantly_better:
         run.report(f"{made.path}: the tuned model; {comparison.summary}")
         return made
     tuned = made.path.with_name("tuned")
@@ -118,7 +118,7 @@ def choose_better(run: Run, made: ModelFolder, val: Sequence[PairRecord]) -> Mod
     if retrained and (facts := load_facts(made)) is not None:
         card = _card_with_facts(start.card, made.card.data, made.card.name, made.card.version)
         with_facts = _write_with_facts(start, facts, card, made.path, val, run.device)
-        if not with_facts.surely_worse:
+        if not with_facts.is_significantly_worse:
             run.report(f"{made.path}: {_WITH_FACTS}, {with_facts.summary}; {reason}")
             return open_model_folder(made.path)
     else:
@@ -150,7 +150,7 @@ def learn_facts(run: Run, train: Sequence[PairRecord], val: Sequence[PairRecord]
             card, what = replace(card, data=f"{start.card.data} {roads}"), _WITH_ROADS
         comparison = _write_with_facts(start, facts, card, path, val, run.device)
         run.report(f"scores on the validation split, before and after:\n{comparison.table}")
-        if not comparison.surely_worse:
+        if not comparison.is_significantly_worse:
             run.report(f"{path}: {what}, {comparison.summary}")
             return open_model_folder(path)
         reason = f"the new facts are significantly worse on the validation pairs, {comparison.summary}"
@@ -173,7 +173,7 @@ def _write_with_facts(
     """Write a start with new facts; if it is significantly worse with them, write the unchanged start."""
     save_with_facts(path, start, facts, card)
     comparison = compare_scores(start.path, path, val, device=device)
-    if comparison.surely_worse:
+    if comparison.is_significantly_worse:
         _copy_folder(start, path)
     return comparison
 

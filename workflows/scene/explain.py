@@ -297,7 +297,7 @@ def _explained(
         distance, number = min(near, default=(_NEAR + 1, 0))
         if distance > _NEAR:
             return None, False
-        inner = box(*area.grown(-1).bounds)
+        inner = box(*area.expanded(-1).bounds)
         is_cut = not inner.contains(outlines[number])
         if maps.rules is None:
             return ExplainedChange(report, made[number], reason="its model has no fact heads"), is_cut

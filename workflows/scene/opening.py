@@ -20,7 +20,7 @@ from workflows.scene.given.read import read_changes
 from workflows.scene.network.models import common_side
 from workflows.scene.resolution import Dates, pair_warnings, planned_gsd
 from workflows.scene.words.location import ground_of
-from workflows.scenes import Infos, Scene, bounded_cache, grown, open_at, read_headers
+from workflows.scenes import Infos, Scene, bounded_cache, expanded, open_at, read_headers
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def search_area(
     """
     apart = options.group_distance_for(frame.grid.gsd) / frame.grid.gsd
     margin = card.tile_size + int(np.ceil(apart))
-    area = grown(frame, frame.focus, margin)
+    area = expanded(frame, frame.focus, margin)
     # A box without any data is searched like others, to say so.
-    area = area.intersection(grown(frame, around(data), margin)) or area
+    area = area.intersection(expanded(frame, around(data), margin)) or area
     return area if given is None else ground_around(given, frame, area, card)

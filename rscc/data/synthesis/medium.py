@@ -160,14 +160,14 @@ def random_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
     return _coarser(pair, float(rng.uniform(1.5, 3))) if rng.random() < 0.3 else pair
 
 
-def still_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
+def repeated_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
     """Cut out a training tile of one date twice, in another light: nothing changed."""
     pair = random_tile(replace(source, after=source.before, facts={}), rng)
     after = jitter_colour(pair.sample.after, rng, 0.3)
     return replace(pair, sample=replace(pair.sample, after=after))
 
 
-def calm_tile(source: _Source, rng: np.random.Generator) -> MediumPair | None:
+def unchanged_tile(source: _Source, rng: np.random.Generator) -> MediumPair | None:
     """Cut out a small training tile of two dates in which nothing changed; None if a few tries find none.
 
     Light, season and fields do change between the dates, which must not be called a change.
@@ -227,10 +227,10 @@ def medium_pairs(
         for source in sources:
             if source.split != "train":
                 yield from fixed_tiles(source)
-    yield from (still_tile(source, rng) for source, rng in _draws(urban, still_tiles, (seed, len(every))))
+    yield from (repeated_tile(source, rng) for source, rng in _draws(urban, still_tiles, (seed, len(every))))
     everywhere = [source for sources, _ in every for source in sources]
     for source, rng in _draws(everywhere, calm_tiles, (seed, len(every) + 1)):
-        if (pair := calm_tile(source, rng)) is not None:
+        if (pair := unchanged_tile(source, rng)) is not None:
             yield pair
 
 

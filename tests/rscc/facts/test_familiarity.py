@@ -28,7 +28,7 @@ def measure():
 
 def test_ground_like_that_of_training_is_familiar_and_other_ground_is_not(measure):
     home, away = (ground(3, torch.eye(2 * CHANNELS)[part]) for part in (slice(20), slice(40, 60)))
-    assert abs(measure.strangeness(home).mean()) < 0.5 < 5 < measure.strangeness(away).min()
+    assert abs(measure.unfamiliarity(home).mean()) < 0.5 < 5 < measure.unfamiliarity(away).min()
 
 
 def test_positions_of_a_block_have_its_logit_and_blocks_their_own(measure):
@@ -56,8 +56,8 @@ def test_positions_without_data_count_for_nothing():
 def test_a_measure_is_the_same_when_it_is_read_again(measure, tmp_path):
     measure.save(tmp_path)
     features = ground(5, torch.eye(2 * CHANNELS)[:30])
-    again = Familiarity.load(tmp_path).strangeness(features)
-    assert torch.allclose(again, measure.strangeness(features), atol=1e-2)
+    again = Familiarity.load(tmp_path).unfamiliarity(features)
+    assert torch.allclose(again, measure.unfamiliarity(features), atol=1e-2)
 
 
 def test_a_measure_with_nan_is_refused(measure, tmp_path):

@@ -95,7 +95,7 @@ def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> Non
     start = write_start(tmp_path / "start")
     val = LevirCC(data, "val")
     comparison = compare_scores(start, start, val, device="cpu")
-    assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.surely_better
+    assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.is_significantly_better
     rows = {row.subset: row.as_dict() for row in score_model(start, val, device="cpu")}
     cells = cells_of(comparison.table)
     assert cells[0] == ["6 validation pairs", "before", "after"]

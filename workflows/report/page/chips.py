@@ -11,7 +11,7 @@ from tiling import ScenePair, Window
 from workflows.report.change import Change, Chips
 from workflows.report.page.imagery import QUALITY, read_reduced
 from workflows.report.scenes import Pictured, largest_part, open_scenes, outlines_on
-from workflows.scenes import grown
+from workflows.scenes import expanded
 
 SIDE = 128
 """Largest side of a chip in pixels."""
@@ -46,7 +46,7 @@ def _chips(pair: ScenePair, outline: MultiPolygon) -> tuple[bytes, bytes]:
         # Of a large change the middle of its largest part: all of it would be too small to see.
         side, (x, y) = LARGEST, largest_part(outline).representative_point().coords[0]
     centred = Window(round(x - side / 2), round(y - side / 2), side, side)
-    window = grown(pair, centred, 0)
+    window = expanded(pair, centred, 0)
     before, after = (
         _chip(date, outline, window) for date in read_reduced(pair, window, math.ceil(side / SIDE))
     )

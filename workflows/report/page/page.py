@@ -19,7 +19,7 @@ from workflows.report.page.content import page_content, placed
 from workflows.report.page.imagery import Picture, data_address, imagery_of
 from workflows.report.page.template import Template, check_page_name, data_text
 from workflows.report.scenes import Pictured, in_pixels, open_scenes, outlines_on
-from workflows.scenes import grown
+from workflows.scenes import expanded
 
 if TYPE_CHECKING:
     from workflows.report.report import Report
@@ -102,4 +102,4 @@ def _shown(pair: ScenePair, outlines: list[MultiPolygon]) -> Window:
     searched = box(*focus.bounds)
     west, north, east, south = (int(value) for value in shapely.total_bounds([searched, *outlines]))
     around = Window(west, north, east - west, south - north)
-    return grown(pair, around, 0 if around == focus else _EDGE)
+    return expanded(pair, around, 0 if around == focus else _EDGE)
