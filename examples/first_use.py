@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
 
     def read_again() -> None:
         found = rscc.open_report(report)
-        print(f"{len(found)} changes; the first: {found[0].caption}")
+        print(f"the first of {len(found)}: {found[0].caption}")
 
     archive, again = folder / "archive", "--overwrite"
     steps: dict[str, Callable[[], object]] = {

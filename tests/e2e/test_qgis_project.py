@@ -24,7 +24,7 @@ def test_a_project_opens_with_its_layers_style_and_bookmarks(tmp_path, suffix, l
     folder = tmp_path / "made"
     (folder / "scenes").mkdir(parents=True)
     names = ("before [%1%] & é.tif", "after.tif")
-    pair = make_pair(folder / "scenes", [(40, 60, 30, 45, 200)], names=names, nodata_rows=32)
+    pair = make_pair(folder / "scenes", [(40, 60, 60, 90, 200)], names=names, nodata_rows=32)
     found = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions())
     write_project(found.write(folder / f"r{suffix}"), servers=ServerOptions())
     moved = shutil.move(folder, tmp_path / "moved")
@@ -48,7 +48,7 @@ def test_a_project_opens_with_its_layers_style_and_bookmarks(tmp_path, suffix, l
 
 
 def test_a_legend_has_only_what_is_there_and_no_label_is_cut(tmp_path):
-    pair = make_pair(tmp_path, [(40, 60, 30, 45, 200)])
+    pair = make_pair(tmp_path, [(40, 60, 60, 90, 200)])
     found = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions())
     for direction, legend in (("appeared", ["appeared"]), (None, ["not stated"])):
         told = replace(found, changes=[replace(found.changes[0], direction=direction)])

@@ -74,6 +74,24 @@ def test_an_event_has_a_strip_of_all_dates_and_a_chart(opened, made):
     assert page.locator("#card").is_hidden()
 
 
+def test_keys_keep_the_place_in_the_list_and_space_presses_a_button(opened, made):
+    page = opened(made)
+    row = page.locator("#list button").nth(1)
+    row.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowRight")
+    focused = "document.activeElement.closest('#list li') === document.querySelectorAll('#list li')[1]"
+    assert page.evaluate(focused)
+    page.locator("#card h2").focus()
+    page.keyboard.press("Escape")
+    assert page.evaluate(focused)
+    page.locator("[data-key=o]").focus()
+    page.keyboard.press("Space")
+    assert page.locator("[data-key=o]").get_attribute("aria-pressed") == "false"
+    assert page.locator("#time button").text_content() == "Play"
+
+
 def test_the_map_shows_the_picture_of_the_date(opened, made):
     page = opened(made)
 

@@ -112,7 +112,8 @@ function listenToKeys(actions) {
       else field.blur();
       return;
     }
-    if (!Object.hasOwn(actions, key)) return;
+    // Space presses what has the focus.
+    if (!Object.hasOwn(actions, key) || (key === " " && event.target.closest("button, summary, a"))) return;
     event.preventDefault();
     actions[key]();
   });

@@ -2,14 +2,11 @@
 const card = $("#card");
 
 function select(change, moving = true) {
-  // Focus in the card goes to the row of its change, or it would be lost with the card.
-  const row = card.contains(document.activeElement) && !change ? state.selected?.row : null;
+  choose(change);
   card.hidden = !change;
   map.classList.toggle("chosen", Boolean(change));
-  choose(change);
   settled();
   map.style.removeProperty("--knob");
-  if (row?.isConnected) $("button", row).focus({ preventScroll: true });
   if (!change) return;
   showCard(change);
   placeKnob();
@@ -69,6 +66,7 @@ function judge(verdict) {
   if (!change) return;
   mark(change, verdict);
   placeKnob();
+  redraw("outlines");
   uncover(change.box);
   // What is typed next are the right words, and not keys.
   if (marks.get(change.id)?.verdict === "wrong words") $("#right-words input").focus();

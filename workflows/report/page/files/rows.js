@@ -34,7 +34,10 @@ function listThose(all, passes, noun) {
   const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   state.listed = all.filter((one) => passes(one) && words.every((word) => one.words.includes(word)));
   state.listed.sort((a, b) => ORDERS[$("#sort").value](a, b) || a.listing - b.listing);
+  const focused = list.contains(document.activeElement) ? document.activeElement : null;
   list.replaceChildren(...state.listed.map((one) => one.row));
+  // A row that is listed again has lost the focus.
+  if (focused) (focused.isConnected ? focused : list).focus({ preventScroll: true });
   const count = counted(all.length, noun);
   $("#count").textContent = state.listed.length === all.length ? count : `${whole(state.listed.length)} of ${count}`;
   $("#empty").hidden = state.listed.length > 0 || all.length === 0;
@@ -43,12 +46,15 @@ function listThose(all, passes, noun) {
 }
 
 function choose(one) {
+  // Focus in the card goes to the row of its change, or it would be lost with the card.
+  const left = !one && $("#card")?.contains(document.activeElement) ? state.selected?.row : null;
   if (state.selected) {
     $("button", state.selected.row).removeAttribute("aria-current");
     state.last = state.selected;
   }
   state.selected = one;
   redraw("outlines");
+  if (left?.isConnected) $("button", left).focus({ preventScroll: true });
   if (!one) return;
   const button = $("button", one.row);
   button.ariaCurrent = "true";
