@@ -64,9 +64,9 @@ def found(town):
 
 def test_steps_have_their_outlines_and_dates(town, found):
     events = {event.kind: event for event in sure_of(found)}
-    assert set(events) == {"built_up", "bare_ground"}
-    hall, pit = dates_of(events["built_up"], town), dates_of(events["bare_ground"], town)
-    assert overlap(events["built_up"], HALL) > 0.6
+    assert set(events) == {"changed", "bare_ground"}
+    hall, pit = dates_of(events["changed"], town), dates_of(events["bare_ground"], town)
+    assert overlap(events["changed"], HALL) > 0.6
     assert overlap(events["bare_ground"], PIT) > 0.6
     assert (hall.last_absent, hall.first_seen, hall.state) == ("2018-05", "2018-06", "confirmed")
     # A cloud hides the pit in its first month, which counts for neither side.

@@ -1,8 +1,8 @@
 """What became of a region: by spectral indices where the bands allow, by colours where they do not.
 
 Colours are brightness as a share of white, excess green, and red minus blue as a share of the sum, of
-grey values above black. Their thresholds were set on the places that the coefficients were fitted on. From
-colours alone growth of green is not stated: it is mostly season.
+grey values above black. Their thresholds were set on the places that the coefficients were fitted on. Colours
+alone tell neither growth of green, which is mostly season, nor roofs, which look like graded ground.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from workflows.monitor.events import Direction, Kind
 DARKEST = 0.2
 # Open water: greener than red, bluish, dark.
 WATER_GREEN, WATER_RED, WATER_BRIGHT = 0.12, 0.05, 0.4
-# Roofs and asphalt on soil: red fades by so much, from ground as red as this, to less green than this.
-FADED, REDDISH, GREY = 0.045, 0.1, 0.03
 # Bare ground: brighter by these factors, the second where green was lost; and reddish.
 BRIGHTER, BRIGHTER_LESS_GREEN, GREEN_LOST, SOIL_RED, DARK_BEFORE = 1.25, 1.15, 0.03, 0.13, 0.6
 
@@ -70,8 +68,6 @@ class Colors:
         cleared |= brighter > BRIGHTER_LESS_GREEN and green[0] - green[1] > GREEN_LOST
         if water[0] != water[1]:
             return KindOf("water", "appeared" if water[1] else "disappeared", "colours")
-        if red[0] - red[1] > FADED and red[0] > REDDISH and green[1] < GREY:
-            return KindOf("built_up", "appeared", "colours")
         if cleared and red[1] > SOIL_RED:
             return KindOf("bare_ground", "appeared", "colours")
         return CHANGED
