@@ -83,10 +83,11 @@ def story_words(events: Sequence[tuple[FoundEvent, History]]) -> str:
 def clause_of(found: FoundEvent) -> str:
     """Return what happened, without dates: ``about 40 houses were built``."""
     clause = _CLAUSES.get((found.kind, found.direction), _CHANGED)
+    sure = found.facts.get("count_sure")
     if found.count == 1 and clause.one:
-        return clause.one
+        return f"perhaps {clause.one}" if sure == 0 else clause.one
     if found.count and clause.several:
-        return _with_others(clause.several.format(number_words(found.count)), found)
+        return _with_others(clause.several.format(number_words(found.count, sure)), found)
     area = f" on {area_in_words(found.area_m2)}" if found.kind in _AREAS or clause is _CHANGED else ""
     return clause.none + area
 

@@ -105,6 +105,15 @@ def test_a_story_is_in_order_of_time():
     )
 
 
+def test_a_story_says_no_more_than_is_sure():
+    for count, sure, words in (
+        (1, 0, "Perhaps a house was built"),
+        (4, 3, "Three or four houses were built"),
+    ):
+        found = replace(event(count=count), facts={"count_sure": sure})
+        assert story_words([(found, history("aass"))]).startswith(words)
+
+
 def test_dates_keep_their_precision():
     assert [date_words(date) for date in ("2018", "2018-03", "2018-03-02")] == [
         "2018",
