@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,14 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.stack.kept import KeptSteps, StepChange
 from workflows.monitor.stack.pairs import READ_PX, PairMaps, maps_folder, pair_maps
 from workflows.monitor.stack.step_maps import step_maps
-from workflows.monitor.stack.visibility import next_step, shown_by_dates, sightings, veiled_shares, went_back
+from workflows.monitor.stack.visibility import (
+    ALIKE,
+    next_step,
+    shown_by_dates,
+    sightings,
+    veiled_shares,
+    went_back,
+)
 from workflows.options import SceneOptions
 from workflows.progress import Progress, report_progress
 from workflows.scene.found import FoundChange
@@ -47,6 +54,9 @@ SAME_GROUND = 0.5
 """Share of an outline that a later one must cover to be the end of the same event."""
 VEILED = 0.5
 """Share of an outline under cloud, shadow or dense haze from which a date does not show its ground."""
+LEAST = 0.57
+"""Share of a model's threshold from which a step that several pairs show is outlined; chosen on
+``benchmarks/made_stacks.py --part train``."""
 FOLLOWED = 80
 """Scenes before and after a step that tell about its change, so that what is stored of it is bounded."""
 _KINDS: dict[str, Kind] = {
@@ -165,7 +175,7 @@ def _steps(
             date,
             change,
             {
-                pair: mean
+                pair: _comparable(mean, change.band)
                 for pair, name in pairs.names.items()
                 if _is_followed(date, pair) and (mean := change.pooled[name]) is not None
             },
@@ -175,6 +185,12 @@ def _steps(
     ]
 
 
+def _comparable(mean: float, band: str) -> float:
+    """Return a mean probability so that 0.5 decides, which of a lone road or clearing less does."""
+    least = next((kind.least for kind in LONE_KINDS if kind.name == band), ALIKE)
+    return min(1.0, mean * ALIKE / least)
+
+
 def _is_followed(date: int, pair: Pair) -> bool:
     """Return whether a pair tells about the step after a date."""
     return date - FOLLOWED < pair[0] and pair[1] <= date + FOLLOWED
@@ -182,6 +198,7 @@ def _is_followed(date: int, pair: Pair) -> bool:
 
 def _find_changes(pairs: PairMaps, date: int, options: SceneOptions, card: ModelCard) -> list[StepChange]:
     """Return what changed to stay after a date."""
+    options = replace(options, threshold=LEAST * card.threshold)
     with (
         TemporaryDirectory(prefix="rscc-step-") as folder,
         step_maps(pairs, date, Path(folder), card, options) as maps,

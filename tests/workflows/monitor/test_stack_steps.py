@@ -5,7 +5,7 @@ import pytest
 
 from workflows.monitor.stack.pairs import REACH, near_pairs
 from workflows.monitor.stack.steps import step_probability
-from workflows.monitor.stack.visibility import next_step, shown_by_dates, went_back
+from workflows.monitor.stack.visibility import ALIKE, next_step, shown_by_dates, went_back
 
 BLANK, VEILED = None, "veiled"
 
@@ -27,7 +27,7 @@ def steps_of(*dates):
     def read(pair):
         return np.float32(pooled[pair]) if pair in pooled else None
 
-    found = [step_probability(read, step, len(dates)) for step in range(len(dates) - 1)]
+    found = [step_probability(read, step, len(dates), ALIKE) for step in range(len(dates) - 1)]
     return [step for step, value in enumerate(found) if value is not None and value >= 0.5]
 
 
@@ -109,10 +109,25 @@ def test_a_step_in_the_middle_is_the_same_however_long_the_series_goes_on():
     assert all(long[pair] == value for pair, value in short.items())
     for step in range(4):
         both = [
-            step_probability(lambda pair, known=known: known.get(pair), step, count)
+            step_probability(lambda pair, known=known: known.get(pair), step, count, ALIKE)
             for known, count in ((short, 8), (long, 17))
         ]
         assert both[0] == both[1]
+
+
+def test_low_probabilities_date_a_step_as_high_ones_do():
+    pairs = {pair: np.float32(0.45 if pair[0] < 2 <= pair[1] else 0.0) for pair in near_pairs(5)}
+    found = [step_probability(pairs.get, step, 5, alike=0.3) for step in range(4)]
+    assert np.array(found).tolist() == pytest.approx([0, 0.45, 0, 0])
+
+
+def test_pairs_of_two_dates_on_both_sides_count_together():
+    """A faint object, which only half of the pairs show."""
+    faint = {
+        pair: np.float32(0.6 if sum(pair) % 2 else 0.4) for pair in near_pairs(8) if pair[0] < 4 <= pair[1]
+    }
+    found = step_probability(lambda pair: faint.get(pair, np.float32(0)), 3, 8, ALIKE)
+    assert found == pytest.approx(0.5)
 
 
 def test_pixels_without_data_count_for_neither_side():
@@ -126,5 +141,5 @@ def test_pixels_without_data_count_for_neither_side():
         values[~(shown[:, pair[0]] & shown[:, pair[1]])] = np.nan
         return values
 
-    found = np.stack([step_probability(read, step, 8) for step in range(7)])
+    found = np.stack([step_probability(read, step, 8, ALIKE) for step in range(7)])
     assert [np.flatnonzero(one >= 0.5).tolist() for one in found.T] == [[3], [3]]

@@ -20,6 +20,9 @@ from workflows.bounded import check_depth
 from workflows.monitor.events import Direction, Kind
 from workflows.monitor.stack.pairs import REACH
 
+VERSION = 2
+"""To be raised when the same maps are to give other steps."""
+
 
 @dataclass
 class StepChange:
@@ -65,7 +68,7 @@ class KeptSteps:
 
     def _path(self, step: int) -> Path:
         before, after = self._keys[max(0, step - REACH + 1) : step + 1], self._keys[step + 1 :][:REACH]
-        content = json.dumps([self._ground, before, after])
+        content = json.dumps([VERSION, self._ground, before, after])
         return self.folder / f"step-{hashlib.sha256(content.encode()).hexdigest()[:20]}.json"
 
     def read(self, step: int) -> list[StepChange] | None:

@@ -35,13 +35,13 @@ def step_maps(
         folder: for the maps, empty; the caller removes it.
     """
     grid, whole = tile_grid(pairs.frame, card, options, pairs.frame.focus), pairs.frame.focus
-    least = _least(pairs, options.threshold_for(card))
+    least, alike = _least(pairs, options.threshold_for(card)), _least(pairs, card.threshold)
 
     # A small place is computed once for both passes; of a large one, the row of tiles that is looked at.
     @lru_cache(None if whole.width * whole.height <= READ_PX else len(least))
     def row_of(top: int, bottom: int, band: int) -> np.ndarray | None:
         window = Window(whole.col_off, top, whole.width, bottom - top)
-        return _step_band(pairs, step, window, band, least[band])
+        return _step_band(pairs, step, window, band, least[band], alike[band])
 
     area = _changed_area(row_of, grid, whole, least)
     if area is None:
@@ -102,7 +102,9 @@ def _least(pairs: PairMaps, threshold: float) -> list[float]:
     return [threshold, *(kind.least for kind in KINDS)][: 1 + pairs.kinds]
 
 
-def _step_band(pairs: PairMaps, step: int, window: Window, band: int, least: float) -> np.ndarray | None:
+def _step_band(
+    pairs: PairMaps, step: int, window: Window, band: int, least: float, alike: float
+) -> np.ndarray | None:
     """Return F of a band of the probability, (h, w), 0 where below ``least`` and NaN without data.
 
     None where no pair has values. F is at most the largest P of the last date before with one after, so it
@@ -124,7 +126,7 @@ def _step_band(pairs: PairMaps, step: int, window: Window, band: int, least: flo
             values = pairs.probability(pair, window, band)
             return None if values is None else values[changed]
 
-        values = step_probability(read, step, pairs.count)
+        values = step_probability(read, step, pairs.count, alike)
         assert values is not None, "some pair differs there"
         found[changed] = np.where(values >= least, values, 0)
     return found

@@ -2,16 +2,16 @@
 
 For pairs of dates with change probabilities P, the step after date s has the probability::
 
-    F(s) = max over b < s < a < a' of min(P(b, a), P(b, a'), P(s, a), P(s, a'), 1 - P(b, s), C)
-    C    = min over s < t < a' and x in {b, s} of max(P(x, t), 1 - P(t, a')), and
-           min over b < t < s and y in {a, a'} of max(P(t, y), 1 - P(b, t))
+    F(s) = max over b < s < a < a' of the least mean of a row or column of   P(b, a)  P(b, a')
+                                                                             P(s, a)  P(s, a')
 
-Two dates before that look alike, the last of which is s, must differ from two dates after. These need not
-look alike, since building takes time. So nothing that one date shows
-alone (haze, a shadow, a lorry) makes a step, and one veiled date among the others hides none. C is small if
-a date after s looks as one before, or a date before s as one after: then the step is at another date, or two
-dates are veiled alike. Dates without data drop out; where one side has one usable date, as at the end of a
-series, that date must do.
+Two dates before, the last of which is s, must differ from two dates after. The means of each date are used,
+not single pairs, since faint objects reach the threshold of a pair only in some. So nothing that one date
+shows alone (haze, a shadow, a lorry) makes a step, and one veiled date among the others hides none. The dates
+after need not look alike, since building takes time, but b and s must. F is 0 if a date between s and a'
+looks as one before and unlike a', or a date between b and s as one after and unlike b: then the step is at
+another date, or two dates are veiled alike. Dates without data drop out; where one side has one usable date,
+as at the end of a series, that date must do, and reach the threshold of a pair.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,18 +27,23 @@ Read = Callable[[Pair], np.ndarray | None]
 """Returns the change probability of a pair, NaN without data; None without any."""
 
 
-def step_probability(read: Read, step: int, count: int, reach: int = REACH) -> np.ndarray | None:
+def step_probability(
+    read: Read, step: int, count: int, alike: float, reach: int = REACH
+) -> np.ndarray | None:
     """Return F of the step after date ``step``, in the shape of the maps; None where nothing shows it.
 
     Args:
         read: gives the maps of pairs at most ``reach`` apart.
         step: number of the last date before it, 0..count - 2.
+        alike: change probability below which two dates look alike.
     """
     found: np.ndarray | None = None
-    for sets in _witnesses(step, count, reach):
-        values = [value for dates in sets if (value := _agreement(read, step, *dates)) is not None]
+    for number, sets in enumerate(_witnesses(step, count, reach)):
+        values = [value for dates in sets if (value := _agreement(read, step, alike, *dates)) is not None]
         if values:
             best = reduce(np.fmax, values)
+            if number > 0:
+                best = np.where(best < alike, 0, best)
             found = best if found is None else np.where(np.isnan(found), best, found)
     return found
 
@@ -68,21 +73,21 @@ def _witnesses(step: int, count: int, reach: int) -> Iterator[list[tuple[list[in
         ]
 
 
-def _agreement(read: Read, step: int, before: list[int], after: list[int]) -> np.ndarray | None:
-    """Return how surely all dates before differ from all after, and no other date contradicts them."""
-    values = [read((first, second)) for first in before for second in after]
-    present = [value for value in values if value is not None]
-    if len(present) < len(values):
+def _agreement(read: Read, step: int, alike: float, before: list[int], after: list[int]) -> np.ndarray | None:
+    """Return how surely all dates before differ from all after; 0 where another date contradicts them."""
+    values = [[read((first, second)) for second in after] for first in before]
+    rows = [[value for value in row if value is not None] for row in values]
+    if any(len(row) < len(after) for row in rows):
         return None
-    if len(before) > 1 and (unlike := read((before[1], step))) is not None:
-        present.append(1 - unlike)
-    result = reduce(np.minimum, present)
+    result = reduce(np.minimum, (sum(one) / len(one) for one in (*rows, *zip(*rows, strict=True))))
+    unlike = read((before[1], step)) if len(before) > 1 else None
+    contradicted = np.zeros(np.shape(result), bool) if unlike is None else unlike >= alike
     earliest, latest = before[-1], after[-1]
     others = [((one, t), (t, latest)) for t in range(step + 1, latest) if t not in after for one in before]
     others += [((t, one), (earliest, t)) for t in range(earliest + 1, step) for one in after]
-    for apart, alike in others:
-        differs, same = read(apart), read(alike)
+    for apart, other in others:
+        differs, same = read(apart), read(other)
         if differs is not None and same is not None:
-            against = np.fmax(differs, 1 - same)  # NaN where neither is known
-            result = np.where(np.isnan(result), result, np.fmin(result, against))
-    return result
+            is_known = ~(np.isnan(differs) & np.isnan(same))
+            contradicted = contradicted | (is_known & ~(differs >= alike) & ~(same < alike))
+    return np.where(contradicted & ~np.isnan(result), 0, result)

@@ -54,7 +54,7 @@ def next_step(pooled: Pooled, step: int, count: int) -> int | None:
         return np.float32(pooled[pair]) if pair in pooled else None  # type: ignore[return-value]
 
     for later in range(step + 1, count - 1):
-        found = step_probability(read, later, count)
+        found = step_probability(read, later, count, ALIKE)
         if found is not None and found >= ALIKE:
             return later
     return None
