@@ -65,6 +65,15 @@ _BARE_YEAR = re.compile(rf"(?<!\d){_YEAR}(?!\d)", re.ASCII)
 _OPTION = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 
 
+Day = str | date
+"""A date as callers in Python give it."""
+
+
+def iso_date(day: Day | None) -> str | None:
+    """Return a date as text."""
+    return day.isoformat()[:10] if isinstance(day, date) else day
+
+
 @dataclass(frozen=True)
 class SceneDate:
     """A date and its source.

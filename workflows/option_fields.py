@@ -1,7 +1,7 @@
 """Options as dataclass fields: parsed and checked, with what commands, run records and archive keys need."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
@@ -149,6 +149,11 @@ CLASSES = (
 )
 """Object classes of which a report states that they came or went."""
 _OTHER_WORDS = {"house": "building", "houses": "building", "tree": "trees"}
+
+
+def texts_of(given: str | Sequence[str]) -> list[str]:
+    """Return several texts, of which one may be given alone."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 def read_classes(texts: list[str]) -> tuple[str, ...]:

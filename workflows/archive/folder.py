@@ -185,7 +185,7 @@ def without_mark(folder: Path, makers: str) -> str:
     what = f"is not a folder of {makers}"
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-    return f"{folder}: {what}; give the --out of {makers}"
+    return f"{folder}: {what}; give one that {makers} made"
 
 
 def can_be_marked(mark: Path) -> bool:

@@ -38,7 +38,7 @@ def inspect(
         scenes = read_headers(before, after, options)
         chosen, options = chosen_model(scenes, model, options)
     load = partial(context.obj.load_captioner, chosen, "auto")
-    inspection = inspect_pair(*scenes, context.obj.load_card(chosen), options, load)
+    inspection = inspect_pair(*scenes, context.obj.load_card(chosen), options, load, context.obj.started)
     terminal.result("" if terminal.as_json else inspection.as_text(), inspection.as_dict())
     for refusal in inspection.refusals:
         print_text(f"rscc: error: {refusal.message}", err=True)

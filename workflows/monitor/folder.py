@@ -67,9 +67,7 @@ class MonitorFolder:
             OutputNotWritable: the system refused.
         """
         if not can_be_marked(self.mark) and not self.is_monitor():
-            raise NotAMonitor(
-                f"{self.path}: not empty, and has no {MARK}; give --out a new or an empty folder"
-            )
+            raise NotAMonitor(f"{self.path}: not empty, and has no {MARK}; give a new or an empty folder")
         for folder in (self.places, *self.places.glob("*"), *self.places.glob("*/*")):
             if folder.is_symlink() or (folder == self.places and folder.exists() and not folder.is_dir()):
                 raise NotAMonitor(f"{folder}: is not a folder of this monitor; remove it")

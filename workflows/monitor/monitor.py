@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from rscc.folders import DEFAULT_MODEL
 from tiling import Access
-from workflows.dates import PartialDate, parse_date
-from workflows.errors import OptionInvalid
+from workflows.dates import Day, PartialDate, iso_date, parse_date
+from workflows.errors import OptionInvalid, in_python, speaks_python
 from workflows.identity import short_hash
 from workflows.monitor.discovery import Found, find_scenes
 from workflows.monitor.folder import MonitorFolder
@@ -22,6 +23,7 @@ from workflows.monitor.outputs.notices import check_target, notices_of, send
 from workflows.monitor.outputs.write import write_outputs
 from workflows.monitor.run import Update, mark_told, take_news, told_to, update_monitor
 from workflows.monitor.view import Event, PlaceView, story_of, view_monitor
+from workflows.option_fields import texts_of
 from workflows.report.context import ContextLayers
 from workflows.report.page.template import check_page_name
 
@@ -98,6 +100,7 @@ class Monitor:
         changed = [(date, event) for date, event in dated if date is not None and date.last >= first]
         return [event for _, event in sorted(changed, key=lambda one: one[0])]
 
+    @speaks_python
     def page(self, path: str | Path, place: str | None = None, overwrite: bool = False) -> Path:
         """Write the page of a place: map, date slider, strips of pictures, chart; return its path.
 
@@ -128,6 +131,7 @@ class Monitor:
         return [story_of(site) for site in list(filter(None, sure)) or sites]
 
 
+@speaks_python
 def monitor(
     scenes: str | Path | Iterable[str | Path],
     out: str | Path,
@@ -137,9 +141,28 @@ def monitor(
     progress: Progress | None = None,
     feed: str | Path | None = None,
     notify: str | None = None,
-    **options: Any,
+    confirm: int = 2,
+    model: str = DEFAULT_MODEL,
+    context: str | Sequence[str] = (),
+    bands: tuple[int | str, int | str, int | str] | None = None,
+    band_names: Sequence[str] | None = None,
+    scale: tuple[float, float] | Literal["reflectance"] | None = None,
+    force: bool = False,
+    bbox: tuple[float, float, float, float] | None = None,
+    first_date: Day | None = None,
+    last_date: Day | None = None,
+    max_cloud: float | None = None,
+    min_overlap: float = 50.0,
+    match: str | None = None,
+    glob: str | None = None,
+    asset: str | Sequence[str] = (),
+    collection: str | Sequence[str] = (),
+    offline: bool = False,
+    allow_host: str | Sequence[str] | None = None,
 ) -> Monitor:
     """Add new scenes to a monitor, and bring its events up to date.
+
+    The keywords are the options of the command; ``first_date`` and ``last_date`` are ``--from``, ``--to``.
 
     Args:
         scenes: dated scenes: files, folders, tables of pairs, archives, STAC; empty only finishes a killed
@@ -150,7 +173,6 @@ def monitor(
         progress: called as ``progress(stage, done, total)``.
         feed: file of an Atom feed of the events.
         notify: file or address for a notice of each change of state, as CloudEvents.
-        options: fields of :class:`workflows.monitor.options.MonitorOptions`, such as ``confirm=3``.
 
     Warns:
         UserWarning: for each scene that was left out, and each place that could not be updated.
@@ -159,7 +181,26 @@ def monitor(
         WorkflowError: the scenes, the options or the folder are wrong; the message names which.
         TilingError: a source cannot be read.
     """
-    chosen = MonitorOptions(**options)
+    chosen = MonitorOptions(
+        confirm=confirm,
+        model=model,
+        context=tuple(texts_of(context)),
+        bands=bands,
+        band_names=None if band_names is None else tuple(band_names),
+        scale=scale,
+        force=force,
+        bounds=bbox,
+        first_date=iso_date(first_date),
+        last_date=iso_date(last_date),
+        max_cloud=max_cloud,
+        min_overlap=min_overlap,
+        match=match,
+        glob=glob,
+        assets=tuple(texts_of(asset)),
+        collections=tuple(texts_of(collection)),
+        offline=offline,
+        allow_hosts=None if allow_host is None else tuple(texts_of(allow_host)),
+    )
     sources = [str(scenes)] if isinstance(scenes, str | Path) else list(map(str, scenes))
 
     def load() -> Captioner:
@@ -172,7 +213,7 @@ def monitor(
     update = result.update
     if update is not None:
         for text in (*update.warnings, *update.failed.values()):
-            warnings.warn(text, stacklevel=2)
+            warnings.warn(in_python(text), stacklevel=3)
     return result
 
 

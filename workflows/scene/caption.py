@@ -10,7 +10,6 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,8 +21,9 @@ from rasterio.io import DatasetReaderBase
 
 from rscc.errors import ExtraNotInstalled
 from workflows.areas import read_area
+from workflows.dates import Day, iso_date
 from workflows.errors import in_python, speaks_python
-from workflows.option_fields import read_classes
+from workflows.option_fields import read_classes, texts_of
 from workflows.options import Frame, SceneOptions
 from workflows.progress import Progress
 from workflows.report.report import Report
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from affine import Affine
 
     from rscc.captioner import Captioner
-
-Day = str | date
 
 
 @speaks_python
@@ -122,8 +120,8 @@ def caption(
         batch_size=batch_size,
         simplify=simplify,
         force=force,
-        date_before=_iso(date_before),
-        date_after=_iso(date_after),
+        date_before=iso_date(date_before),
+        date_after=iso_date(date_after),
         scale=scale,
         normalize=normalize,
         align=align,
@@ -132,14 +130,14 @@ def caption(
         regularize=regularize,
         ground=ground,
         fast=fast,
-        only=None if only is None else read_classes(_texts(only)),
+        only=None if only is None else read_classes(texts_of(only)),
         direction=direction,
-        context=tuple(_texts(context)),
+        context=tuple(texts_of(context)),
         changes=None if changes is None else read_changes(changes),
         memory=memory,
         keep_maps=None if keep_maps is None else Path(keep_maps),
         offline=offline,
-        allow_hosts=None if allow_host is None else tuple(_texts(allow_host)),
+        allow_hosts=None if allow_host is None else tuple(texts_of(allow_host)),
     )
     copies = Copies()
     if (transform, crs) != (None, None) and all(map(_has_place, (before, after))):
@@ -160,15 +158,6 @@ def caption(
     for text in report.run["warnings"]:
         warnings.warn(in_python(copies.shown(text)), stacklevel=3)
     return replace(report, scenes=(str(earlier), str(later)), servers=options, copies=copies)
-
-
-def _iso(day: Day | None) -> str | None:
-    return day.isoformat()[:10] if isinstance(day, date) else day
-
-
-def _texts(given: str | Sequence[str]) -> list[str]:
-    """Return several texts, of which one may be given alone."""
-    return [given] if isinstance(given, str) else list(given)
 
 
 class Copies:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import random
@@ -13,6 +14,7 @@ import rasterio
 from painted_series import DATES, FLICKER, HOUSE, SHOWN, find_squares, write_painted, write_series
 from rasters import north_up
 
+import rscc
 from tiling import SceneDamaged
 from workflows.errors import ArchiveBusy, MonitorDamaged, MonitorMissing, NoScenes, NotAMonitor
 from workflows.monitor.folder import MonitorFolder
@@ -33,6 +35,21 @@ def rows(out, *, ids=True):
         for one in features
         if one["properties"]["state"] != "dropped" or ids
     )
+
+
+def test_every_option_is_a_typed_keyword_and_errors_name_them(tmp_path):
+    parameters = inspect.signature(rscc.monitor).parameters
+    renamed = {"bounds": "bbox", "allow_hosts": "allow_host", "assets": "asset", "collections": "collection"}
+    fields = {renamed.get(name, name): name for name in MonitorOptions.names() if name != "pair"}
+    own = {"scenes", "out", "device", "captioner", "progress", "feed", "notify"}
+    assert set(parameters) == {*fields, *own}
+    for name, field in fields.items():
+        assert parameters[name].default == getattr(MonitorOptions(), field), name
+    with pytest.raises(TypeError, match="confrim"):
+        rscc.monitor(tmp_path, tmp_path / "out", confrim=3)
+    write_series(tmp_path / "town")
+    with pytest.raises(NotAMonitor, match=r"empty folder$"):
+        rscc.monitor(tmp_path / "town", tmp_path)
 
 
 def test_a_folder_of_scenes_gives_events_with_their_dates(tmp_path):

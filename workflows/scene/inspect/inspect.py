@@ -85,9 +85,16 @@ def inspect_pair(
     card: ModelCard,
     options: SceneOptions | None = None,
     load: "Callable[[], Captioner] | None" = None,
+    started: float | None = None,
 ) -> Inspection:
-    """Check two scenes as ``rscc caption`` would; refusals are part of the result."""
-    started, options = time.perf_counter(), options or SceneOptions()
+    """Check two scenes as ``rscc caption`` would; refusals are part of the result.
+
+    Args:
+        started: reading of :func:`time.perf_counter` from which the time counts: of a command its start,
+            since libraries take seconds to load; None: now.
+    """
+    started = time.perf_counter() if started is None else started
+    options = options or SceneOptions()
     refusals: list[Refusal] = []
 
     def try_to(step: Callable[[], T]) -> T | None:
