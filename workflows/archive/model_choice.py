@@ -14,14 +14,15 @@ from workflows.archive.folder import ArchiveFolder
 from workflows.archive.state import read_json
 from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
+from workflows.printable import listed
 from workflows.scene.resolution import chosen_model
 from workflows.scenes import read_headers
 
 if TYPE_CHECKING:
     from workflows.pairs.rows import PairRow
 
-LOOKED_AT = 16
-"""Pairs whose headers are read at most."""
+LOOKED_AT, NAMED = 16, 3
+"""Pairs whose headers are read at most, and that a warning names."""
 
 
 def model_for(
@@ -34,20 +35,22 @@ def model_for(
     reading, choices = options.for_others(), []
     for row in evenly(rows, LOOKED_AT):
         try:
-            choices.append(chosen_model(read_headers(row.before, row.after, reading), None, options))
+            infos = read_headers(row.before, row.after, reading)
+            choices.append((row.pair, *chosen_model(infos, None, options)))
         except (TilingError, OptionInvalid):
             continue  # the run says what is wrong with it
-    counts = Counter(name for name, _ in choices)
+    counts = Counter(name for _, name, _ in choices)
     kept = _begun_with(folder)
     chosen = kept or (counts.most_common(1)[0][0] if counts else DEFAULT_MODEL)
-    own = [used for name, used in choices if name == chosen]
-    others = sum(counts.values()) - counts[chosen]
+    own = [used for _, name, used in choices if name == chosen]
+    others = [pair for pair, name, _ in choices if name != chosen]
     warning = None
     if others:
         names = ", ".join(sorted(counts.keys() - {chosen}))
         warning = (
-            f"{others} of the {sum(counts.values())} pairs that were looked at do not have the pixel size of "
-            f"{chosen}; run them into an archive of their own, with --model {names}"
+            f"{len(others)} of the {len(choices)} pairs that were looked at do not have the pixel size of "
+            f"{chosen}, which finds little there: {listed(others, NAMED)}; run them into an archive of their "
+            f"own, with --model {names}"
         )
     return chosen, next((used for used in own if used.force), own[0] if own else options), warning
 
