@@ -17,6 +17,8 @@ let paths = null;
 let [printed, numbered, wasOpen] = [false, false, false];
 // The boxes of the labels that were drawn last, in screen pixels.
 let labelled = [];
+// And those of the markers.
+let marked = [];
 
 const toScreen = (x, y) => [(x - view.x) * view.zoom + width / 2, (y - view.y) * view.zoom + height / 2];
 const toPage = (x, y) => [(x - width / 2) / view.zoom + view.x, (y - height / 2) / view.zoom + view.y];
@@ -102,12 +104,14 @@ function toggleOutlines() {
 
 // A change too small to be visible gets a dot, the first direction on top.
 function drawMarkers(target, seen) {
+  marked = [];
   for (const change of paths.flatMap(([, , members]) => members).reverse()) {
     const [west, north, east, south] = change.box;
     if (!meets(change.box, seen) || Math.max(east - west, south - north) * view.zoom > 11) continue;
     const [x, y] = toScreen((west + east) / 2, (north + south) / 2);
     target.beginPath();
     const radius = change === state.selected ? 8 : 4;
+    marked.push([x - radius, y - radius, x + radius, y + radius]);
     if (DIRECTIONS[change.direction].square) target.rect(x - radius, y - radius, 2 * radius, 2 * radius);
     else target.arc(x, y, radius, 0, 2 * Math.PI);
     target.fillStyle = change === state.selected ? "#fff" : DIRECTIONS[change.direction].colour;

@@ -69,7 +69,7 @@ function drawNames(names) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   const fillStyle = getComputedStyle(document.body).getPropertyValue("--faint");
   Object.assign(context, { font: "12px system-ui, sans-serif", fillStyle, textAlign: "left", textBaseline: "bottom" });
-  const taken = [...labelled];
+  const taken = [...labelled, ...marked];
   for (const [name, x, y] of names) {
     const box = [x, y - 14, x + context.measureText(name).width, y];
     if (!inside(box, [0, 0, width, height]) || taken.some((other) => meets(other, box))) continue;
