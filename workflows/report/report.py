@@ -238,7 +238,8 @@ class Report:
         """
         from workflows.report.page.page import SIZE, write_page
 
-        return write_page(self, path, size=size or SIZE, overwrite=overwrite, progress=progress)
+        named = replace(self, path=self.path or Path(path).with_suffix(".geojson"))
+        return write_page(named, path, size=size or SIZE, overwrite=overwrite, progress=progress)
 
     @speaks_python
     def page_folder(

@@ -1,11 +1,8 @@
 """Write a report as one HTML file: its texts, and both scenes as pictures within a budget of bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import shapely
 from shapely.geometry import MultiPolygon, box
@@ -20,9 +17,6 @@ from workflows.report.page.imagery import Picture, data_address, imagery_of
 from workflows.report.page.template import Template, check_page_name, data_text
 from workflows.report.scenes import Pictured, in_pixels, open_scenes, outlines_on
 from workflows.scenes import expanded
-
-if TYPE_CHECKING:
-    from workflows.report.report import Report
 
 MB = 10**6
 SIZE, LEAST_SIZE = 8 * MB, MB // 2
@@ -53,7 +47,7 @@ def check_page(
 
 
 def write_page(
-    report: Report,
+    report: Pictured,
     path: str | Path,
     *,
     size: int = SIZE,
@@ -61,7 +55,6 @@ def write_page(
     progress: Progress | None = None,
 ) -> Path:
     """Write a report as a page, see :meth:`workflows.report.report.Report.page`; return its path."""
-    report = replace(report, path=report.path or Path(path).with_suffix(".geojson"))
     scenes = [scene for scene in report.scenes or () if isinstance(scene, str | Path)]
     path = check_page(path, overwrite, (report.source, *scenes), size)
     with open_scenes(report) as pair:
