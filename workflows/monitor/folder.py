@@ -17,8 +17,9 @@ A file is complete or absent: it is written beside its name and renamed.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +64,13 @@ class MonitorFolder:
         """Make the folder and those above it, unless they are there.
 
         Raises:
-            NotAMonitor: other files are in it, or its folder of places is a link.
+            NotAMonitor: other files are in it, or a link, pipe or device lies among its places.
             OutputNotWritable: the system refused.
         """
         if not can_be_marked(self.mark) and not self.is_monitor():
             raise NotAMonitor(f"{self.path}: not empty, and has no {MARK}; give a new or an empty folder")
-        for folder in (self.places, *self.places.glob("*"), *self.places.glob("*/*")):
-            if folder.is_symlink() or (folder == self.places and folder.exists() and not folder.is_dir()):
-                raise NotAMonitor(f"{folder}: is not a folder of this monitor; remove it")
+        if wrong := self._not_ours():
+            raise NotAMonitor(f"{wrong}: is no file or folder of this monitor; remove it")
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         check_folder(self.mark)
@@ -78,6 +78,20 @@ class MonitorFolder:
             write_mark(self.mark, "monitor")
         with writing(self.path):
             self.places.mkdir(exist_ok=True)
+
+    def _not_ours(self) -> Path | None:
+        """Return what is neither file nor folder among the places, at any depth; None where all is."""
+        if self.places.is_symlink() or (self.places.exists() and not self.places.is_dir()):
+            return self.places
+        waiting = [str(self.places)]
+        while waiting:
+            with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif not entry.is_file(follow_symlinks=False):
+                        return Path(entry.path)
+        return None
 
     def lock(self) -> AbstractContextManager[None]:
         """Hold the right to update the folder.

@@ -246,13 +246,18 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize("place", ["places/town", "places/town/maps", "places/town/pictures"])
+@pytest.mark.parametrize(
+    "place",
+    ["places", "places/town", "places/town/maps", "places/town/maps/pairs-1/a-b", "places/town/items/1.json"],
+)
 def test_a_link_in_a_monitor_is_not_followed(tmp_path, place):
     MonitorFolder(tmp_path / "out").create()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "step-1.json").write_text("mine")
     link = tmp_path / "out" / place
-    link.parent.mkdir(exist_ok=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if link.is_dir():
+        link.rmdir()
     link.symlink_to(tmp_path / "mine")
     with pytest.raises(NotAMonitor, match=link.name):
         MonitorFolder(tmp_path / "out").create()

@@ -220,7 +220,8 @@ def pair_maps(
     known = _read_index(folder)
     with ExitStack() as stack:
         if captioner.card.localiser == "change_head":
-            stack.enter_context(remembering(captioner, series.folder / "features"))
+            with writing(series.folder):
+                stack.enter_context(remembering(captioner, series.folder / "features"))
         found: dict[str, _Kept | None] = {}
         for number, (pair, name) in enumerate(names.items(), start=1):
             if name in known and (known[name] is None or (folder / name / ABOUT).is_file()):
