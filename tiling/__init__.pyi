@@ -49,6 +49,7 @@ from .gridded import GriddedReader as GriddedReader
 from .gridded import GriddedScene as GriddedScene
 from .location import is_address as is_address
 from .location import locate as locate
+from .mending import mended as mended
 from .mosaic import Band as Band
 from .mosaic import ChangeMosaic as ChangeMosaic
 from .pair import ScenePair as ScenePair

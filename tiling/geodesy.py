@@ -15,6 +15,7 @@ from shapely.geometry import MultiPolygon, Point, Polygon, box
 from shapely.geometry.polygon import orient
 
 from tiling.errors import ReprojectionFailed
+from tiling.mending import mended
 
 Number = TypeVar("Number", float, np.ndarray)
 _ELLIPSOID = Geod(ellps="WGS84")
@@ -154,7 +155,7 @@ def _cut_at_antimeridian(moved: Polygon | MultiPolygon) -> list[Polygon]:
     west, _, east, _ = moved.bounds
     if west >= -180 and east <= 180:
         return [part for part in shapely.get_parts(moved) if not part.is_empty]
-    whole = moved if moved.is_valid else shapely.make_valid(moved)
+    whole = mended(moved)
     turn = math.floor((moved.centroid.x + 180) / 360)
     parts = []
     for shift in (360 * (turn + step) for step in (-1, 0, 1)):

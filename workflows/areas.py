@@ -19,10 +19,14 @@ def read_area(text: str) -> str:
     import shapely
 
     # Here, so that the help of a command loads no tiling.
+    from tiling import mended
     from workflows.polygon_files import PolygonFiles
 
-    frame, _ = PolygonFiles(OptionInvalid, MOST_FEATURES).read(text)
-    area = shapely.union_all(frame.to_crs("EPSG:4326").geometry.dropna().make_valid().buffer(0).values)
+    files = PolygonFiles(OptionInvalid, MOST_FEATURES)
+    frame, _ = files.read(text)
+    with files.one_line(printable(text)):
+        areas = [mended(one) for one in frame.to_crs("EPSG:4326").geometry.dropna().values]
+    area = shapely.union_all(shapely.buffer(areas, 0))
     if area.is_empty or not shapely.is_valid(area):
         raise OptionInvalid(f"{printable(text)}: it has no polygons; --area takes a file with polygons")
     return shapely.to_wkt(area, rounding_precision=7)

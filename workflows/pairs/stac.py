@@ -9,7 +9,7 @@ import pystac
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, shape
 
-from tiling import TilingError, locate
+from tiling import TilingError, locate, mended
 from workflows.addresses import public_path
 from workflows.errors import CatalogInvalid
 from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, named_rows
@@ -107,7 +107,7 @@ def _is_requested(item: pystac.Item, options: CatalogOptions) -> bool:
 def _footprint(item: pystac.Item) -> Polygon | MultiPolygon:
     try:
         with np.errstate(all="ignore"):  # corners may be infinite
-            ground = shapely.make_valid(shapely.force_2d(shape(item.geometry or {})))
+            ground = mended(shapely.force_2d(shape(item.geometry or {})))
         # Beyond 180 degrees where it crosses that line.
         is_in_degrees = (np.abs(shapely.get_coordinates(ground)) <= 360).all()
     except (shapely.errors.ShapelyError, *_INVALID_ITEM):

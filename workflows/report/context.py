@@ -6,10 +6,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
+from tiling import mended
 from workflows.errors import ContextInvalid
 from workflows.polygon_files import PolygonFiles
 from workflows.printable import printable
@@ -68,7 +68,8 @@ class ContextLayers:
                 there = printable(", ".join(columns))
                 raise ContextInvalid(f"{printable(path)}: no column {printable(column)}; it has {there}")
             frame = frame[frame.geometry.notna()].to_crs(CRS)
-            frame = frame.set_geometry(shapely.make_valid(np.asarray(frame.geometry.values, dtype=object)))
+            with _FILES.one_line(printable(path)):
+                frame = frame.set_geometry([mended(area) for area in frame.geometry.values])
             frame = frame[shapely.get_dimensions(frame.geometry.values) == 2]
             if frame.empty:
                 raise ContextInvalid(f"{printable(path)}: it holds no polygons; give a layer of areas")

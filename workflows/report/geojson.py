@@ -9,6 +9,8 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon, box, shape
 from shapely.geometry.polygon import orient
 
+from tiling import mended
+
 CRS = "EPSG:4326"
 DECIMALS = 7
 
@@ -40,7 +42,7 @@ def outlines_in(member: Any) -> Polygon | MultiPolygon | None:
             geometry = shape(member)
             west, south, east, north = geometry.bounds
             on_earth = -180 <= west <= east <= 180 and -90 <= south <= north <= 90
-            parts = polygons_in(shapely.make_valid(geometry)) if on_earth else []
+            parts = polygons_in(mended(geometry)) if on_earth else []
     except Exception:  # shapely raises errors of many classes on a hostile geometry
         return None
     return joined(parts) if parts else None
@@ -65,7 +67,7 @@ def rounded(geometry: Polygon | MultiPolygon) -> Polygon | MultiPolygon:
     A geometry smaller than the rounding becomes empty. A rounded geometry stays unchanged.
     """
     if not geometry.is_valid:
-        geometry = shapely.make_valid(geometry)
+        geometry = mended(geometry)
     elif _is_rounded(geometry):
         return joined([orient(part) for part in polygons_in(geometry)])
     snapped = shapely.set_precision(geometry, 10.0**-DECIMALS)

@@ -16,7 +16,18 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, box
 
-from tiling import Frame, NoOverlap, SceneNotFound, ScenePair, Window, locate, on_map, to_wgs84, transformer
+from tiling import (
+    Frame,
+    NoOverlap,
+    SceneNotFound,
+    ScenePair,
+    Window,
+    locate,
+    mended,
+    on_map,
+    to_wgs84,
+    transformer,
+)
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import MAX_METRES, SceneOptions, ServerOptions
 from workflows.printable import printable
@@ -162,7 +173,7 @@ def in_pixels(geometries: Iterable[Polygon | MultiPolygon], pair: ScenePair | Fr
     outlines = shapely.transform(np.array(list(geometries), dtype=object), moved)
     lost = ~np.isfinite(shapely.bounds(outlines)).all(axis=1)
     outlines[lost] = MultiPolygon()
-    return [MultiPolygon(polygons_in(outline)) for outline in shapely.make_valid(outlines)]
+    return [MultiPolygon(polygons_in(mended(outline))) for outline in outlines]
 
 
 def window_ground(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:

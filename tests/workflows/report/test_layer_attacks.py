@@ -18,14 +18,17 @@ from archive_rows import change, report
 
 from tiling import UnsafeReference
 from workflows import polygon_files
-from workflows.areas import area_of
+from workflows.areas import area_of, read_area
 from workflows.bounded import bounded_memory, check_depth
-from workflows.errors import OptionInvalid, PairTableInvalid, ReportInvalid
+from workflows.errors import ContextInvalid, GivenInvalid, OptionInvalid, PairTableInvalid, ReportInvalid
 from workflows.pairs.table import read_pairs
 from workflows.polygon_files import PolygonFiles
 from workflows.report import reading
+from workflows.report.context import ContextLayers
 from workflows.report.formats import layers
+from workflows.report.geojson import outlines_in
 from workflows.report.reading import open_report
+from workflows.scene.given.read import read_changes
 
 LONG = "x" * 100_000
 
@@ -302,3 +305,17 @@ def test_corners_of_one_shape_without_end_are_refused_before_they_are_parsed(tmp
     path.write_text(f'{{"coordinates":[],"a":{{"coordinates":[{"[0,0]," * 3_000_001}]}}}}')
     with pytest.raises(OptionInvalid, match="millions"):
         read(path)
+
+
+@pytest.mark.timeout(60)
+def test_outlines_that_cross_themselves_without_end_are_never_mended(tmp_path):
+    """GEOS would take hours."""
+    ring = np.random.default_rng(0).random((400, 2)).tolist()
+    shape = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+    path = tmp_path / "v.geojson"
+    feature = {"type": "Feature", "properties": {"id": 1}, "geometry": shape}
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    for use in (read_changes, read_area, lambda text: ContextLayers([f"{text}:id"])):
+        with pytest.raises((OptionInvalid, ContextInvalid, GivenInvalid), match="crosses itself"):
+            use(str(path))
+    assert outlines_in(shape) is None

@@ -13,7 +13,7 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import ReprojectionFailed, to_wgs84, transformer
+from tiling import ReprojectionFailed, mended, to_wgs84, transformer
 from workflows.errors import GivenInvalid
 from workflows.printable import counted, printable
 from workflows.report.change import PROPERTIES
@@ -184,7 +184,10 @@ def _outline(shape: Any, what: str) -> tuple[Polygon | MultiPolygon, bool]:
     flat = shapely.force_2d(shape)
     if flat.geom_type != "GeometryCollection" and flat.is_valid:
         return flat, False
-    parts = polygons_in(shapely.make_valid(flat))
+    try:
+        parts = polygons_in(mended(flat))
+    except ValueError as error:
+        raise GivenInvalid(f"{what}: {error}") from error
     if not parts:
         raise GivenInvalid(f"{what} has no area; remove it")
     return joined(parts), True
