@@ -35,9 +35,10 @@ CONTACT, OUTSIDE = 1 / 16, 0.5
 # All fill of a value that is neither black nor white touches as much of the perimeter, and its share of the
 # scene lies between these: roofs and fields also reach the edge, and a plain ground can be most of a scene.
 COLLAR, CANVAS = 0.1, 0.8
-# A block that is missing has so many pixels, and fills this share of its bounding box; of other values than
-# black and white, it is at most this share of the scene.
-BLOCK, BOXED, MOST_MISSING = 64 * 64, 0.9, 1 / 3
+# A block that is missing has so many pixels, and fills this share of its bounding box, besides parts that are
+# narrower than so many pixels. Of other values than black and white it is so wide, wider than a road, and at
+# most this share of the scene.
+BLOCK, BOXED, SPECK, WIDE, MOST_MISSING = 64 * 64, 0.9, 5, 65, 1 / 3
 # Cells a side on which connections are found, and the outline.
 CELLS, OUTLINE_CELLS = 1024, 256
 _BLOCK = 512
@@ -211,7 +212,7 @@ class _Counts:
         outer = sums(np.where(self._outline(tally), 0, tally.core)) >= OUTSIDE * pixels
         sharp = (exact >= EXACT * pixels) & (near <= FADING * around)
         touching = (contact > 0) & (pixels >= FEWEST)
-        boxes = self._boxes(labels, count)
+        boxes = self._boxes(labels, count, SPECK if value.is_extreme else WIDE)
         boxed = (pixels >= np.maximum(BLOCK, BOXED * boxes)) & (boxes > 0)
         share, least = pixels / self.size.sum(), CONTACT * 2 * sum(self.size.shape) * self.cell
         if value.is_extreme:
@@ -225,11 +226,14 @@ class _Counts:
         cells: np.ndarray = is_fill[labels]
         return cells
 
-    def _boxes(self, labels: np.ndarray, count: int) -> np.ndarray:
-        """Return the pixels of the bounding box of each label without its specks, 0 where nothing is left."""
+    def _boxes(self, labels: np.ndarray, count: int, narrowest: int) -> np.ndarray:
+        """Return the pixels of the bounding box of what is as wide of each label, 0 where nothing is."""
         from scipy import ndimage
 
-        solid = labels * ndimage.binary_opening(labels > 0, np.ones((5, 5), bool))
+        side = max(SPECK, narrowest // self.cell) | 1
+        solid = labels * ndimage.maximum_filter(
+            ndimage.minimum_filter(labels > 0, side, mode="constant"), side
+        )
         boxes = ndimage.find_objects(solid, count)
         sides = [[part.stop - part.start for part in box] if box else (0, 0) for box in boxes]
         return np.array([0, *(self.cell**2 * rows * cols for rows, cols in sides)])
