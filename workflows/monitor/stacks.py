@@ -54,9 +54,9 @@ SAME_GROUND = 0.5
 """Share of an outline that a later one must cover to be the end of the same event."""
 VEILED = 0.5
 """Share of an outline under cloud, shadow or dense haze from which a date does not show its ground."""
-LEAST = 0.57
-"""Share of a model's threshold from which a step that several pairs show is outlined; chosen on
-``benchmarks/made_stacks.py --part train``."""
+LEAST = 0.76
+"""Share of a model's threshold from which a step is outlined that four pairs show: their least probability is
+lower than any one of them."""
 FOLLOWED = 80
 """Scenes before and after a step that tell about its change, so that what is stored of it is bounded."""
 _KINDS: dict[str, Kind] = {

@@ -121,15 +121,6 @@ def test_low_probabilities_date_a_step_as_high_ones_do():
     assert np.array(found).tolist() == pytest.approx([0, 0.45, 0, 0])
 
 
-def test_pairs_of_two_dates_on_both_sides_count_together():
-    """A faint object, which only half of the pairs show."""
-    faint = {
-        pair: np.float32(0.6 if sum(pair) % 2 else 0.4) for pair in near_pairs(8) if pair[0] < 4 <= pair[1]
-    }
-    found = step_probability(lambda pair: faint.get(pair, np.float32(0)), 3, 8, ALIKE)
-    assert found == pytest.approx(0.5)
-
-
 def test_pixels_without_data_count_for_neither_side():
     shown = np.ones((2, 8), bool)
     shown[1, 4] = False  # the second pixel is hidden on the first date after

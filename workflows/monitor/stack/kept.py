@@ -20,7 +20,7 @@ from workflows.bounded import check_depth
 from workflows.monitor.events import Direction, Kind
 from workflows.monitor.stack.pairs import REACH
 
-VERSION = 2
+VERSION = 3
 """To be raised when the same maps are to give other steps."""
 
 

@@ -2,16 +2,15 @@
 
 For pairs of dates with change probabilities P, the step after date s has the probability::
 
-    F(s) = max over b < s < a < a' of the least mean of a row or column of   P(b, a)  P(b, a')
-                                                                             P(s, a)  P(s, a')
+    F(s) = max over b < s < a < a' of min(P(b, a), P(b, a'), P(s, a), P(s, a'))
 
-Two dates before, the last of which is s, must differ from two dates after. The means of each date are used,
-not single pairs, since faint objects reach the threshold of a pair only in some. So nothing that one date
-shows alone (haze, a shadow, a lorry) makes a step, and one veiled date among the others hides none. The dates
-after need not look alike, since building takes time, but b and s must. F is 0 if a date between s and a'
-looks as one before and unlike a', or a date between b and s as one after and unlike b: then the step is at
-another date, or two dates are veiled alike. Dates without data drop out; where one side has one usable date,
-as at the end of a series, that date must do, and reach the threshold of a pair.
+Two dates before, the last of which is s, must differ from two dates after. So nothing that one date shows
+alone (haze, a shadow, a lorry) makes a step, and one veiled date among the others hides none. The dates after
+need not look alike, since building takes time, but b and s must. F is 0 if a date between s and a' looks as
+one before and unlike a', or a date between b and s as one after and unlike b: then the step is at another
+date, or two dates are veiled alike. The least of four probabilities is lower than one of them, so F decides
+from less than P, see :data:`workflows.monitor.stacks.LEAST`. Dates without data drop out; where one side has
+one usable date, as at the end of a series, that date must do, and reach the threshold of a pair.
 """
 
 from collections.abc import Callable, Iterator
@@ -75,11 +74,11 @@ def _witnesses(step: int, count: int, reach: int) -> Iterator[list[tuple[list[in
 
 def _agreement(read: Read, step: int, alike: float, before: list[int], after: list[int]) -> np.ndarray | None:
     """Return how surely all dates before differ from all after; 0 where another date contradicts them."""
-    values = [[read((first, second)) for second in after] for first in before]
-    rows = [[value for value in row if value is not None] for row in values]
-    if any(len(row) < len(after) for row in rows):
+    values = [read((first, second)) for first in before for second in after]
+    present = [value for value in values if value is not None]
+    if len(present) < len(values):
         return None
-    result = reduce(np.minimum, (sum(one) / len(one) for one in (*rows, *zip(*rows, strict=True))))
+    result = reduce(np.minimum, present)
     unlike = read((before[1], step)) if len(before) > 1 else None
     contradicted = np.zeros(np.shape(result), bool) if unlike is None else unlike >= alike
     earliest, latest = before[-1], after[-1]
