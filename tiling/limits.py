@@ -27,6 +27,8 @@ FREE_PIXELS, MAX_RATIO = 10**8, 10_000
 _METADATA = 42112
 _GEO_TEXTS = 34737
 _MAX_BOX_BYTES = 16 * 2**20
+# Boxes of a JPEG 2000 that hold boxes.
+_WITH_BOXES, _DEEPEST_BOX = (b"asoc", b"jp2h", b"res ", b"uinf", b"jpch", b"jplh"), 16
 # Directories (image, mask, overviews) and entries that are read.
 _MOST_DIRECTORIES, _MOST_ENTRIES = 100, 65_535
 
@@ -86,7 +88,7 @@ def check_texts(shown: str, driver: str, file: IO[bytes]) -> None:
         file: the content, from the start.
     """
     # GDAL reports damage; what was read until then counts.
-    with suppress(OSError, OverflowError, EOFError, struct.error, zlib.error, zipfile.BadZipFile):
+    with suppress(OSError, ValueError, OverflowError, EOFError, struct.error, zlib.error, zipfile.BadZipFile):
         if driver == "GTiff":
             _check_tiff(shown, file)
         elif driver == "JP2OpenJPEG":
@@ -118,12 +120,28 @@ def _check_jpeg2000(shown: str, file: IO[bytes]) -> None:
         if size == 1:
             (size,) = struct.unpack(">Q", file.read(8))
         if kind != b"jp2c":
-            content = file.read(min(size or _MAX_BOX_BYTES, _MAX_BOX_BYTES))
+            left = size - (file.tell() - position) if size else _MAX_BOX_BYTES
+            content = file.read(min(max(left, 0), _MAX_BOX_BYTES))
             if len(content) == _MAX_BOX_BYTES:
                 raise SceneTooLarge(f"{shown}: it has a box of more than 16 MiB of text; remove it")
             check_crs_bytes(shown, content)
+            if kind in _WITH_BOXES:
+                _check_boxes(shown, content)
         if size < 8:
             return
+        position += size
+    raise SceneTooLarge(f"{shown}: it has more than {_MOST_DIRECTORIES} boxes; remove some")
+
+
+def _check_boxes(shown: str, content: bytes, depth: int = 0) -> None:
+    """Refuse boxes within a box that end before they begin or beyond it: GDAL would read one for ever."""
+    position = 0
+    while position < len(content):
+        size = int.from_bytes(content[position : position + 4], "big")
+        if not 8 <= size <= len(content) - position or depth > _DEEPEST_BOX:
+            raise SceneDamaged(f"{shown}: a box within it has a wrong length; get an undamaged copy")
+        if content[position + 4 : position + 8] in _WITH_BOXES:
+            _check_boxes(shown, content[position + 8 : position + size], depth + 1)
         position += size
 
 

@@ -115,6 +115,17 @@ def test_a_directory_that_is_nowhere_hides_no_metadata(folder):
     refused_file(SceneTooLarge, path)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("length", [0, 1, 7, 18, 2**32 - 1])
+@pytest.mark.parametrize("box", [b"lbl ", b"asoc"])
+def test_a_box_of_a_jpeg_2000_without_end_is_not_read_for_ever(folder, box, length):
+    path = write_scene(folder / "a.jp2", textured(40, 40), driver="JP2OpenJPEG")
+    content = bytearray(path.read_bytes())
+    struct.pack_into(">I", content, content.rindex(box, 0, content.index(b"gml.root")) - 4, length)
+    path.write_bytes(content)
+    refused_file(SceneDamaged, path)
+
+
 # Places and names
 
 

@@ -225,7 +225,7 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "change", f"mean probability {facts['change_probability']:.2f} inside the outlines"
     dates = [facts[f"date_{role}"] for role in ("before", "after")]
     yield "dates", " to ".join(date or "no date" for date in dates) if any(dates) else _UNKNOWN
-    yield "scenes", " -> ".join(facts["scenes"])
+    yield "scenes", " -> ".join(name or _UNKNOWN for name in facts["scenes"])
     yield "model", f"{facts['model']} {facts['model_version']}"
     if facts["report"] is not None:
         yield "report", f"{facts['report']}, change {facts['id']}"

@@ -50,6 +50,15 @@ def test_a_change_is_explained_with_the_sentence_of_its_report(report, rscc_comm
     assert (code, again) == (0, out)
 
 
+def test_a_report_without_the_names_of_its_scenes_is_explained(report, rscc_command):
+    content = json.loads(Path(report).read_text())
+    for scene in content["rscc"]["inputs"].values():
+        scene.pop("path")
+    Path(report).write_text(json.dumps(content))
+    code, out, _ = rscc_command("explain", report, "--id", 1)
+    assert code == 0 and "not known -> not known" in out
+
+
 def test_a_change_and_its_evidence_as_json(report, rscc_command):
     command = ("explain", report, "--id", 1, "--model", "mine", "--json")
     code, out, err = rscc_command(*command, captioner=FactCaptioner())

@@ -121,7 +121,7 @@ def test_a_report_without_changes_is_an_empty_layer(tmp_path, suffix):
     "wrong",
     [
         {"tiling": {"crs": "EPSG:0"}}, {"tiling": {"crs": 5}}, {"tiling": None},
-        {"ground": {"type": "Polygon"}},
+        {"ground": {"type": "Polygon"}}, {"ground": {"type": "Polygon", "coordinates": [[[10**400, 0]]]}},
         {"ground": 7}, {"ground": mapping(shapely.Point(1, 2))}, {"inputs": []}, {"model": {"name": ["a"]}},
         {"tiling": {"crs": "+proj=gnom +lat_0=-41.9 +lon_0=-167.5"}},
         {"tiling": {"crs": "+proj=longlat +nadgrids=/dev/zero"}},

@@ -17,7 +17,14 @@ from workflows.archive.reports import found_in
 from workflows.bounded import check_depth
 from workflows.dates import PartialDate, parse_date
 from workflows.errors import DateInvalid
-from workflows.report.geojson import box_across, collection_bbox, geometry_member, json_text, rounded
+from workflows.report.geojson import (
+    box_across,
+    collection_bbox,
+    geometry_member,
+    json_text,
+    outlines_in,
+    rounded,
+)
 
 if TYPE_CHECKING:
     from workflows.archive.index import PairState
@@ -96,8 +103,11 @@ def pair_geometry(row: PairState, report: Mapping[str, Any] | None = None) -> Po
     """
     ground = report["rscc"].get("ground") if report else None
     bbox = report.get("bbox") if report else None
+    geometry: Any = None
     if ground is not None:
-        geometry = shapely.geometry.shape(ground)
+        geometry = outlines_in(ground)
+        if geometry is None:
+            raise ValueError("its ground is no polygon in degrees")
     elif row.footprint is not None:
         check_depth(row.footprint)
         geometry = shapely.from_wkb(row.footprint)
@@ -105,7 +115,10 @@ def pair_geometry(row: PairState, report: Mapping[str, Any] | None = None) -> Po
         geometry = box_across(*bbox)
     else:
         return None
-    geometry = rounded(geometry)
+    try:
+        geometry = rounded(geometry)
+    except ValueError:  # it crosses itself without end
+        return None
     return None if geometry.is_empty else geometry
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyogrio
 import shapely
-from shapely.errors import ShapelyError
-from shapely.geometry import MultiPolygon, Polygon, shape
+from shapely.geometry import MultiPolygon, shape
 
 from rscc.files import guarded_cell
 from tiling import geodesic_area_m2, transformer
@@ -34,7 +33,7 @@ from workflows.report.formats.parquet import (
     in_groups,
     write_changes,
 )
-from workflows.report.geojson import CRS, json_text, parts_of, polygons_in
+from workflows.report.geojson import CRS, json_text, outlines_in, parts_of, polygons_in
 from workflows.report.qgis import qgis_style
 from workflows.report.record import Run, grid_crs, of_scenes, text_in
 
@@ -182,12 +181,8 @@ def _outline_rows(changes: Iterable[Change]) -> Iterator[Row]:
 
 def _footprint_rows(record: Run) -> list[Row]:
     """Return the ground of a run; nothing where the record, which may come from anybody, has none."""
-    try:
-        ground = shape(record["ground"])
-        parts = parts_of(ground) if isinstance(ground, Polygon | MultiPolygon) else []
-    except (AttributeError, KeyError, TypeError, ValueError, ShapelyError):
-        return []
-    if not parts:
+    ground = outlines_in(record.get("ground"))
+    if ground is None:
         return []
     scenes = of_scenes(record, "path")
     dates = {f"date_{role}": day for role, day in of_scenes(record, "date").items()}
