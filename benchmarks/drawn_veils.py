@@ -16,6 +16,11 @@ import numpy as np
 from PIL import Image, ImageDraw
 from scipy import ndimage
 
+TINTED, BROWN = 0.5, 0.7
+"""Shares of haze that is coloured, and of this that is brown or yellow; the rest is blue."""
+SOIL = 0.3
+"""Share of look-alikes that are as brown as bare soil."""
+
 
 @dataclass(frozen=True)
 class Veiled:
@@ -65,8 +70,8 @@ def with_weather(image: np.ndarray, rng: np.random.Generator) -> Veiled:
     if kind != 0:
         drawn = with_clouds(image, rng, thinnest=0.95 if rng.random() < 0.6 else 0.4)
     if kind != 1:
-        light = rng.uniform(200, 250) + rng.normal(0, 4, 3)
-        veil = with_haze(drawn.image, rng.uniform(0.05, 0.8) * _spread(shape, rng), light)
+        light = _haze_light(rng)
+        veil = with_haze(drawn.image, rng.uniform(0.05, 0.95) * _spread(shape, rng), light)
         opacity = 1 - (1 - drawn.opacity) * (1 - veil.opacity)
         drawn = Veiled(veil.image, opacity, drawn.shade)
     return drawn
@@ -84,7 +89,8 @@ def with_look_alikes(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         centre = rng.uniform(0, (width, height))
         draw.polygon([tuple(corner) for corner in (corners @ spin + centre).tolist()], fill=255)
     drawn = _blurred(np.asarray(mask, np.float32) / 255, 0.6)
-    colour = (rng.uniform(190, 255) if rng.random() < 0.85 else rng.uniform(20, 80)) + rng.normal(0, 6, 3)
+    colour = rng.uniform(190, 255) if rng.random() < 0.85 else rng.uniform(20, 80)
+    colour += rng.normal(0, 6, 3) - (rng.random() < SOIL) * rng.uniform(20, 90) * np.array((0, 0.5, 1))
     flat = colour[:, None, None] + rng.normal(0, rng.uniform(0, 5), image.shape)
     return _rounded(image * (1 - drawn) + flat * drawn)
 
@@ -93,6 +99,16 @@ def with_other_light(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return (3, h, w) uint8 as under another sun and camera: gamma, gain and tint."""
     gain = rng.uniform(0.8, 1.2) * (1 + rng.normal(0, 0.03, (3, 1, 1)))
     return _rounded(255 * (image / 255.0) ** rng.uniform(0.8, 1.25) * gain)
+
+
+def _haze_light(rng: np.random.Generator) -> np.ndarray:
+    """Return the light of haze, (3,): grey, brown or yellow as of smoke and dust, or blue."""
+    grey = rng.uniform(200, 250) + rng.normal(0, 4, 3)
+    if rng.random() >= TINTED:
+        return np.asarray(grey)
+    tint = rng.uniform(20, 120) * np.array((0, rng.uniform(0.2, 0.8), 1))
+    darker = rng.uniform(0, 40)
+    return np.asarray(grey - darker - (tint if rng.random() < BROWN else tint[::-1]))
 
 
 def _seen(image: np.ndarray, opacity: np.ndarray, shade: np.ndarray, light: np.ndarray) -> Veiled:

@@ -37,11 +37,11 @@ from rscc.visibility.detector import WEIGHTS
 from rscc.visibility.network import VeilNetwork
 from rscc.weights import load_weights, save_weights
 
-UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.6
+UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.55
 """Shares of samples of one date twice, under another sun on one date, and with look-alikes."""
-CLOUDS, WEATHER = 0.5, 0.75
+CLOUDS, WEATHER = 0.45, 0.65
 """Shares of samples with clouds alone, and with any weather; the rest is clear."""
-OPAQUE, SMALL = 0.5, 0.7
+OPAQUE, SMALL = 0.7, 0.45
 """Shares of clouds alone that are opaque, and that are small."""
 _WEIGHTS = (1.0, 2.0)
 

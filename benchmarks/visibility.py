@@ -34,6 +34,7 @@ KEPT = 0.25
 # Shares of an object that are judged, from which it counts, and from which it counts as whole.
 CUT, WHOLE = 0.5, 0.99
 SEED = 20
+BROWN = np.array([190.0, 155.0, 110.0])
 PROFILE = {
     "driver": "GTiff",
     "dtype": "uint8",
@@ -66,18 +67,30 @@ def collared(image: np.ndarray) -> np.ndarray:
     return framed
 
 
+def blocked(image: np.ndarray, value: int) -> np.ndarray:
+    """Make a block in the middle, of a ninth of the image, a fill value."""
+    image = image.copy()
+    rows, cols = (side // 3 for side in image.shape[1:])
+    image[:, rows : 2 * rows, cols : 2 * cols] = value
+    return image
+
+
 WEATHER: Mapping[str, Draw] = {
     "haze 15 %": lambda image, _: with_haze(image, 0.15).image,
     "haze 25 %": lambda image, _: with_haze(image, 0.25).image,
     "haze 45 %": lambda image, _: with_haze(image, 0.45).image,
     "haze 55 %": lambda image, _: with_haze(image, 0.55).image,
     "haze 70 %": lambda image, _: with_haze(image, 0.70).image,
+    "brown haze 30 %": lambda image, _: with_haze(image, 0.30, BROWN).image,
+    "brown haze 55 %": lambda image, _: with_haze(image, 0.55, BROWN).image,
+    "brown haze 90 %": lambda image, _: with_haze(image, 0.90, BROWN).image,
     "half under haze 55 %": lambda image, _: half(image, 0.55),
     "opaque clouds": lambda image, rng: with_clouds(image, rng).image,
     "thin clouds": lambda image, rng: with_clouds(image, rng, thinnest=0.4).image,
     "half black": lambda image, _: filled(image, 0),
     "half white": lambda image, _: filled(image, 255),
     "white collar 24 %": lambda image, _: collared(image),
+    "grey block": lambda image, _: blocked(image, 128),
 }
 
 

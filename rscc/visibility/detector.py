@@ -49,7 +49,7 @@ class VeilDetector:
         self._network, self._device = network.to(device).eval(), device
 
     def layers(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Return (6, h, w) uint8: what hides each date, the opacity of its veil in 255ths, and its light.
+        """Return (10, h, w) uint8: what hides each date, the opacity of its veil in 255ths, and its light.
 
         Args:
             before, after: (CHANNELS + 1, h, w), see :func:`rscc.visibility.cells.cells_of`; h and w are
@@ -61,7 +61,7 @@ class VeilDetector:
         ]
         large = [_without_small(veil[0], veil[1]) for veil in veils]
         hidden = [
-            _hidden_by(veil[0], veil[1], np.where(_is_grey(date), one, 0))
+            _hidden_by(veil[0], veil[1], np.where(_is_grey(date) | _is_wide(veil[0]), one, 0))
             for date, veil, one in zip((before, after), large, veils, strict=True)
         ]
         opacity = [np.rint(255 * veil[0]) for veil in large]
@@ -69,7 +69,7 @@ class VeilDetector:
             np.rint(lights(one, other, veil[0]))
             for one, other, veil in zip((before, after), (after, before), large, strict=True)
         ]
-        return np.stack([*hidden, *opacity, *light]).astype(np.uint8)
+        return np.stack([*hidden, *opacity, *light[0], *light[1]]).astype(np.uint8)
 
     def _veil(self, date: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Return opacity and shade of a date seen beside another, (2, h, w) float32 in 0..1."""
@@ -142,6 +142,11 @@ def _is_grey(date: np.ndarray) -> np.ndarray:
     tint = date[0] - date[2]
     around = ndimage.uniform_filter(tint, 2 * GROWN + 1)
     return np.asarray(np.minimum(np.abs(tint), np.abs(around)) <= TINT)
+
+
+def _is_wide(opacity: np.ndarray) -> np.ndarray:
+    """Return the cells of dense veils that are wider than ground that is bright and coloured, (h, w) bool."""
+    return np.asarray(ndimage.grey_opening(opacity, (WIDE, WIDE)) >= DENSE)
 
 
 def _near(mask: np.ndarray, reach: int) -> np.ndarray:

@@ -95,8 +95,8 @@ class Neighbours:
 
 
 def enlarged(positions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Return (h, w) values of positions or cells as those of pixels, interpolated between their centres."""
-    down, across = (_shares(*sides) for sides in zip(positions.shape, shape, strict=True))
+    """Return (..., h, w) values of cells as those of pixels, interpolated between the centres of cells."""
+    down, across = (_shares(*sides) for sides in zip(positions.shape[-2:], shape, strict=True))
     pixels: np.ndarray = down @ positions @ across.T
     return pixels
 

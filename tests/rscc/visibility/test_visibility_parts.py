@@ -44,25 +44,27 @@ def test_cells_without_data_are_zero():
 
 @pytest.mark.parametrize("strength", [0.3, 0.45, 0.6])
 def test_a_veil_of_known_opacity_is_taken_off(ground, strength):
-    hazy = with_haze(ground, strength, light=225.0)
-    clear = without_veil(hazy.image, hazy.opacity, np.full(WHOLLY.shape, 225.0))
+    light = np.array([225.0, 190.0, 140.0])
+    hazy = with_haze(ground, strength, light=light)
+    clear = without_veil(hazy.image, hazy.opacity, np.broadcast_to(light[:, None, None], ground.shape))
     assert np.abs(clear.astype(int) - ground).max() <= np.ceil(1 / (1 - strength))
 
 
 def test_a_faint_veil_stays_and_no_edge_appears_where_it_grows(ground):
     faint = np.full(WHOLLY.shape, FAINTEST, np.float32)
-    np.testing.assert_array_equal(without_veil(ground, faint, np.full(WHOLLY.shape, AIR)), ground)
+    np.testing.assert_array_equal(without_veil(ground, faint, np.full(ground.shape, AIR)), ground)
     flat = np.full((3, 1, 400), 120, np.uint8)
     growing = np.linspace(0, 0.5, 400, dtype=np.float32)[None]
-    taken = without_veil(flat, growing, np.full((1, 400), AIR)).astype(int)
+    taken = without_veil(flat, growing, np.full((3, 1, 400), AIR)).astype(int)
     assert np.abs(np.diff(taken)).max() <= 3 and taken.min() < 60 and FULL_FROM > FAINTEST
 
 
 def test_the_light_of_a_dense_veil_is_measured_and_that_of_none_is_assumed(ground):
-    hazy = with_haze(ground, 0.7, light=205.0)
+    light = np.array([205.0, 190.0, 150.0])
+    hazy = with_haze(ground, 0.7, light=light)
     cells = [cells_of(image, WHOLLY) for image in (hazy.image, ground)]
     opacity = np.full(cells[0].shape[1:], 0.7)
-    np.testing.assert_allclose(lights(*cells, opacity), 205, atol=12)
+    assert (abs(lights(*cells, opacity) - light[:, None, None]) < 12).all()
     np.testing.assert_allclose(lights(*cells, 0 * opacity), AIR)
 
 
@@ -77,9 +79,9 @@ class Given(torch.nn.Module):
         return self.logits[None, :, :, : cells.shape[3]]
 
 
-def layers_of(opacity, shade):
+def layers_of(opacity, shade, red=0.0):
     cells = np.zeros((CHANNELS + 1, *opacity.shape), np.float32)
-    cells[-1] = 1
+    cells[0], cells[-1] = red, 1
     return VeilDetector(Given(opacity, shade), torch.device("cpu")).layers(cells, cells)
 
 
@@ -104,6 +106,13 @@ def test_a_thin_cloud_is_not_judged_and_even_haze_and_roofs_are():
     hidden = layers_of(opacity, 0 * opacity)[0]
     assert (hidden[20:40, 20:40] == CLOUD).all()
     assert not hidden[74:, 74:].any() and not hidden[:, :8].any()
+
+
+def test_a_coloured_veil_hides_the_ground_where_it_is_wide():
+    opacity = np.zeros((96, 96))
+    opacity[:50] = opacity[70:80, 60:70] = 0.78
+    hidden = layers_of(opacity, 0 * opacity, red=0.3)[0]
+    assert (hidden[:50] == HAZE).all() and not hidden[60:].any()
 
 
 def test_haze_is_no_edge_of_a_cloud_in_it():
@@ -152,7 +161,8 @@ def test_drawn_weather_says_where_it_is(ground, rng):
         assert draw(ground, rng).shape == ground.shape
 
 
-def test_the_shipped_detector_finds_haze_and_leaves_clear_ground(shared_data):
+@pytest.mark.parametrize("light", [(235, 235, 235), (190, 155, 110), (235, 215, 150), (170, 195, 230)])
+def test_the_shipped_detector_finds_haze_and_leaves_clear_ground(shared_data, light):
     from PIL import Image
 
     folder = shared_data / "data" / "levir_cc" / "images" / "val"
@@ -160,9 +170,10 @@ def test_the_shipped_detector_finds_haze_and_leaves_clear_ground(shared_data):
     clear = np.asarray(Image.open(folder / "A" / name).convert("RGB")).transpose(2, 0, 1)
     valid, detector = np.ones(clear.shape[1:], bool), load_veil_detector(torch.device("cpu"))
     before = cells_of(clear, valid)
-    hazy = cells_of(with_haze(clear, 0.5).image, valid)
+    light = np.array(light, float)
+    hazy = cells_of(with_haze(clear, 0.5, light).image, valid)
     found = detector.layers(before, hazy)
     assert found[2].mean() < 0.06 * 255 and 0.35 * 255 < found[3].mean() < 0.65 * 255
     assert not detector.layers(before, before)[:2].any()
-    assert detector.layers(before, cells_of(with_haze(clear, 1.0).image, valid))[1].all()
+    assert detector.layers(before, cells_of(with_haze(clear, 1.0, light).image, valid))[1].all()
     assert clear.shape[1] % CELL == 0

@@ -192,7 +192,7 @@ def test_what_a_veil_on_an_outer_date_explains_is_no_event(tmp_path, with_house,
     for column, count in ((16, 0), (8, 1)):
 
         def layers(before, after, column=column):
-            found = np.zeros((6, *before.shape[1:]), np.uint8)
+            found = np.zeros((10, *before.shape[1:]), np.uint8)
             found[role, :, : column // CELL] = HIDDEN_BY.index("cloud")
             return found
 

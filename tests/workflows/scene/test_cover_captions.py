@@ -98,7 +98,7 @@ class CloudInTheWest:
     columns = 7
 
     def layers(self, before, after):
-        layers = np.zeros((6, *before.shape[1:]), np.uint8)
+        layers = np.zeros((10, *before.shape[1:]), np.uint8)
         layers[1, :, : self.columns] = HIDDEN_BY.index("cloud")
         return layers
 

@@ -73,7 +73,7 @@ class CloudAt:
         self.place = (slice(*rows), slice(*columns))
 
     def layers(self, before, after):
-        layers = np.zeros((6, *before.shape[1:]), np.uint8)
+        layers = np.zeros((10, *before.shape[1:]), np.uint8)
         layers[1, *self.place] = HIDDEN_BY.index("cloud")
         return layers
 

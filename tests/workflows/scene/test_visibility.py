@@ -30,7 +30,7 @@ class BrightVeils:
 
     def layers(self, before, after):
         hidden = [np.where(255 * date[0] >= self.least, self.value, 0) for date in (before, after)]
-        return np.concatenate([hidden, np.zeros((4, *before.shape[1:]))]).astype(np.uint8)
+        return np.concatenate([hidden, np.zeros((8, *before.shape[1:]))]).astype(np.uint8)
 
 
 def seeing(model, veils=None):
@@ -60,7 +60,7 @@ def test_what_a_cloud_hides_is_no_change_and_the_rest_stays(tmp_path):
 
 
 def _hidden_from(cells, column):
-    layers = np.zeros((6, *cells.shape[1:]), np.uint8)
+    layers = np.zeros((10, *cells.shape[1:]), np.uint8)
     layers[1, :, column:] = CLOUD
     return layers
 
@@ -183,7 +183,7 @@ def test_cells_cover_an_area_and_lie_on_the_ground(anchor):
 def test_a_tile_that_is_larger_than_the_scene_is_cleared_of_haze_too(tmp_path):
     veils = BrightVeils()
     veils.layers = lambda before, after: np.stack(
-        [np.full(before.shape[1:], value, np.uint8) for value in (0, 0, 0, 120, 0, 235)]
+        [np.full(before.shape[1:], value, np.uint8) for value in (0, 0, 0, 120, 0, 0, 0, 235, 235, 235)]
     )
     pair = make_pair(tmp_path, HOUSES[:1])
     small, large = (captioned(pair, seeing(BrightnessCaptioner(tile_size=side), veils)) for side in (64, 512))

@@ -2,7 +2,7 @@
 
     bands 1, 2   what hides the ground before and after, see :data:`HIDDEN_BY`
     bands 3, 4   opacity of the veil over it, 0 to 255
-    bands 5, 6   light of that veil, a grey value
+    bands 5-10   light of that veil, red, green and blue of each date
 
 Cells are counted from a corner that is fixed to the ground, so a box has those of the whole scene.
 """
@@ -22,7 +22,8 @@ from tiling.map_raster import open_raster, read_raster
 from workflows.errors import MapsUnusable
 
 VISIBILITY = "visibility.tif"
-BANDS = ("before", "after", "veil before", "veil after", "light before", "light after")
+_LIGHTS = (f"{color} light {date}" for date in ("before", "after") for color in ("red", "green", "blue"))
+BANDS = ("before", "after", "veil before", "veil after", *_LIGHTS)
 HIDDEN_BY = ("", "fill", "cloud", "shadow", "haze")
 """What a value of the first two bands means: 0 is clear ground, 1 has no data on either date."""
 
@@ -94,7 +95,7 @@ class Visibility:
             raise MapsUnusable(f"{path}: it does not fit the other maps; caption the scenes again")
 
     def cells(self, cells: Window) -> np.ndarray:
-        """Return all bands of some cells, (6, rows, columns) uint8."""
+        """Return all bands of some cells, (10, rows, columns) uint8."""
         values = read_raster(self._file, cells, range(1, len(BANDS) + 1))
         if values[:2].max(initial=0) >= len(HIDDEN_BY):
             raise MapsUnusable(f"{self._file.name}: the maps are damaged; caption the scenes again")

@@ -66,7 +66,7 @@ def survey(pair: ScenePair, area: Window, folder: Path, detector: VeilDetector |
 def _strips(
     pair: ScenePair, grid: CellGrid, detector: VeilDetector | None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the first row of each strip and its layers, (6, rows, columns) uint8."""
+    """Yield the first row of each strip and its layers, (10, rows, columns) uint8."""
     whole = Window(0, 0, pair.grid.width, pair.grid.height)
     top, cells = 0, np.zeros((2, CHANNELS + 1, 0, grid.columns), np.float32)
     with closing(_cells(pair, grid)) as further:

@@ -26,7 +26,7 @@ def seen(
     cells = layer.grid.cells(window, margin=1)
     values = layer.cells(cells)
     hidden = values[:2] > FILL
-    opacity, light = values[2:4] / np.float32(255), values[4:].astype(np.float32)
+    opacity, lights = values[2:4] / np.float32(255), np.split(values[4:].astype(np.float32), 2)
     if not hidden.any() and opacity.max(initial=0) < FAINTEST:
         return before, after, valid
     dates = [before, after]
@@ -35,9 +35,10 @@ def seen(
     part, place, shape = inner.slices(window), inner.slices(whole), (whole.height, whole.width)
     for date in (0, 1):
         if opacity[date].max() >= FAINTEST:
-            veil, shine = (enlarged(maps[date], shape)[place] for maps in (opacity, light))
+            veil = enlarged(opacity[date], shape)[place]
+            light = enlarged(lights[date], shape)[:, *place]
             dates[date] = dates[date].copy()
-            dates[date][:, *part] = np.where(valid[part], without_veil(dates[date][:, *part], veil, shine), 0)
+            dates[date][:, *part] = np.where(valid[part], without_veil(dates[date][:, *part], veil, light), 0)
     covered = np.zeros((2, *valid.shape), bool)
     covered[:, *part] = hidden.repeat(CELL, axis=1).repeat(CELL, axis=2)[:, *place]
     before = np.where(covered[0], dates[1], dates[0])
