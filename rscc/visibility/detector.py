@@ -24,7 +24,7 @@ TINT = 15 / 255
 """Largest difference of red and blue in a dense veil."""
 LIKELY, LEAST_CONTRAST = 0.35, 4 / 255
 """Opacity from which lost contrast proves a cloud, and deviation of grey that ground must have to lose it."""
-FINE, ABOVE, LOST, PUFF = 2, 0.45, 0.65, 0.2
+FINE, ABOVE, LOST, PUFF = 2, 0.45, 0.65, 0.35
 """Of a small cloud: cells a side over which contrast is averaged, opacity above the haze around it, share of
 contrast that is lost, and that opacity beside other clouds."""
 WIDE, COARSE = 17, 5
