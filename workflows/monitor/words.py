@@ -12,7 +12,7 @@ from workflows.report.looked_at import area_in_words
 
 
 class _Clause(NamedTuple):
-    """Words for a kind of event: without a number, for one object, and for several."""
+    """Words for a kind of event: without a number, perhaps with its area, for one object, and for several."""
 
     none: str
     one: str = ""
@@ -27,16 +27,16 @@ _CLAUSES = {
     ),
     ("road", "appeared"): _Clause("a road was built", "a road was built", "{} roads were built"),
     ("road", "disappeared"): _Clause("a road was removed", "a road was removed", "{} roads were removed"),
-    ("trees", "appeared"): _Clause("trees grew"),
-    ("trees", "disappeared"): _Clause("trees were cleared"),
-    ("vegetation", "appeared"): _Clause("vegetation grew"),
-    ("vegetation", "disappeared"): _Clause("vegetation was cleared"),
-    ("bare_ground", "appeared"): _Clause("ground was cleared"),
-    ("bare_ground", "disappeared"): _Clause("bare ground was covered"),
-    ("built_up", "appeared"): _Clause("ground was built up"),
-    ("built_up", "disappeared"): _Clause("built-up ground was cleared"),
-    ("water", "appeared"): _Clause("water covered the ground"),
-    ("water", "disappeared"): _Clause("water gave way to land"),
+    ("trees", "appeared"): _Clause("trees grew on {}"),
+    ("trees", "disappeared"): _Clause("trees were cleared on {}"),
+    ("vegetation", "appeared"): _Clause("vegetation grew on {}"),
+    ("vegetation", "disappeared"): _Clause("vegetation was cleared on {}"),
+    ("bare_ground", "appeared"): _Clause("{} of ground were cleared"),
+    ("bare_ground", "disappeared"): _Clause("{} of bare ground were covered"),
+    ("built_up", "appeared"): _Clause("{} of ground were built up"),
+    ("built_up", "disappeared"): _Clause("{} of built-up ground were cleared"),
+    ("water", "appeared"): _Clause("water covered {} of ground"),
+    ("water", "disappeared"): _Clause("water gave way to land on {}"),
     ("other_object", "appeared"): _Clause("something was built", "an object appeared", "{} objects appeared"),
     ("other_object", "disappeared"): _Clause(
         "something was removed", "an object disappeared", "{} objects disappeared"
@@ -44,9 +44,7 @@ _CLAUSES = {
 }
 # What can come with houses.
 _OTHERS = {"road": "a road", "parking lot": "a parking lot"}
-_CHANGED = _Clause("the ground changed")
-# Kinds that are told by their area where nothing was counted.
-_AREAS = {"trees", "vegetation", "bare_ground", "built_up", "water", "changed"}
+_CHANGED = _Clause("{} of ground changed")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
     "November", "December",
@@ -88,8 +86,7 @@ def clause_of(found: FoundEvent) -> str:
         return f"perhaps {clause.one}" if sure == 0 else clause.one
     if found.count and clause.several:
         return _with_others(clause.several.format(number_words(found.count, sure)), found)
-    area = f" on {area_in_words(found.area_m2)}" if found.kind in _AREAS or clause is _CHANGED else ""
-    return clause.none + area
+    return clause.none.format(area_in_words(found.area_m2))
 
 
 def uncapitalised(text: str) -> str:

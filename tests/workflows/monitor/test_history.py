@@ -81,7 +81,7 @@ def test_a_sentence_has_number_dates_and_state():
 def test_every_event_has_a_sentence(kind, direction, letters):
     for count in (None, 1, 3):
         text = sentence_of(event(letters, kind, direction, count), history(letters))
-        assert text[0].isupper() and text.endswith(".") and "None" not in text and "{" not in text
+        assert not text[0].islower() and text.endswith(".") and "None" not in text and "{" not in text
 
 
 def test_a_finders_own_sentence_is_used_and_others_are_named():
