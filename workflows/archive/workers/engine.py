@@ -41,6 +41,8 @@ LEAST = 32
 # Seconds: for a scheduler to answer; without any answer until it counts as lost; between two questions for
 # the size of the cluster; until a warning that there are no workers; for the end.
 ANSWER, SILENCE, CAPACITY_AGE, NOBODY, GOODBYE = 20.0, 120.0, 5.0, 60.0, 5.0
+# Seconds without workers on this machine until they count as unable to start: a busy one takes a minute.
+RESTART = 240.0
 # Pairs in a row that end their workers before any worker has answered: the pairs are not to blame.
 SILENT_CRASHES = 3
 LEAST_MEMORY = 4 * 2**30
@@ -294,7 +296,7 @@ class Engine:
             self._nobody_since = None
         elif self._nobody_since is None:
             self._nobody_since = time.monotonic()
-        elif time.monotonic() - self._nobody_since > NOBODY:
+        elif time.monotonic() - self._nobody_since > (RESTART if self._count else NOBODY):
             if self._silent_crashes > 0 or self._count:
                 raise self._unable()
             _log.warning(
