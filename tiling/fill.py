@@ -3,9 +3,9 @@
 Three marks tell fill from dark water and white roofs. It is connected to the edge of the scene or to declared
 nodata, through necks of any width. And either it is exactly constant with a sharp edge, as lossless files
 have it, or, where black or white is blurred by compression or noise, it lies outside the outline of the rest,
-as collars and the corners of turned scenes do. Away from the edge, any value that is exactly constant in a
-rectangle of pixels is a block that is missing; so is black that is blurred, and white with a sharp edge only,
-since roofs are saturated. A value far beyond all others is fill anywhere.
+as collars and the corners of turned scenes do. Away from the edge, a rectangle of black, or of white with a
+sharp edge since roofs are saturated, is a block that is missing. A value far beyond all others is fill
+anywhere.
 """
 
 from __future__ import annotations
@@ -32,13 +32,12 @@ FEWEST = 64
 LEAST_GROUND = 1024
 # Blurred fill touches this part of the perimeter, and this share of it lies outside the outline of the rest.
 CONTACT, OUTSIDE = 1 / 16, 0.5
-# All fill of a value that is neither black nor white touches as much of the perimeter, and its share of the
-# scene lies between these: roofs and fields also reach the edge, and a plain ground can be most of a scene.
+# Fill that is neither black nor white touches as much of the perimeter, and its share of the scene lies between
+# these: flat roofs and fields also reach the edge, and a plain ground can be most of a scene.
 COLLAR, CANVAS = 0.1, 0.8
 # A block that is missing has so many pixels, and fills this share of its bounding box, besides parts that are
-# narrower than so many pixels. Of other values than black and white it is so wide, wider than a road, and at
-# most this share of the scene.
-BLOCK, BOXED, SPECK, WIDE, MOST_MISSING = 64 * 64, 0.9, 5, 65, 1 / 3
+# narrower than so many cells.
+BLOCK, BOXED, SPECK = 64 * 64, 0.9, 5
 # Cells a side on which connections are found, and the outline.
 CELLS, OUTLINE_CELLS = 1024, 256
 _BLOCK = 512
@@ -212,28 +211,21 @@ class _Counts:
         outer = sums(np.where(self._outline(tally), 0, tally.core)) >= OUTSIDE * pixels
         sharp = (exact >= EXACT * pixels) & (near <= FADING * around)
         touching = (contact > 0) & (pixels >= FEWEST)
-        boxes = self._boxes(labels, count, SPECK if value.is_extreme else WIDE)
-        boxed = (pixels >= np.maximum(BLOCK, BOXED * boxes)) & (boxes > 0)
         share, least = pixels / self.size.sum(), CONTACT * 2 * sum(self.size.shape) * self.cell
         if value.is_extreme:
+            boxes = self._boxes(labels, count)
+            boxed = (pixels >= np.maximum(BLOCK, BOXED * boxes)) & (boxes > 0)
             is_fill = touching & (sharp | outer & (contact >= least)) | boxed & (sharp | value.is_black)
         else:
-            is_fill = touching & (sharp | outer)
-            whole = share[is_fill].sum()
-            if contact[is_fill].sum() < least or not COLLAR <= whole <= CANVAS:
-                is_fill[:] = False
-            is_fill |= boxed & (share <= MOST_MISSING)
+            is_fill = touching & sharp & (contact >= least) & (share >= COLLAR) & (share <= CANVAS)
         cells: np.ndarray = is_fill[labels]
         return cells
 
-    def _boxes(self, labels: np.ndarray, count: int, narrowest: int) -> np.ndarray:
-        """Return the pixels of the bounding box of what is as wide of each label, 0 where nothing is."""
+    def _boxes(self, labels: np.ndarray, count: int) -> np.ndarray:
+        """Return the pixels of the bounding box of each label without its specks, 0 where nothing is left."""
         from scipy import ndimage
 
-        side = max(SPECK, narrowest // self.cell) | 1
-        solid = labels * ndimage.maximum_filter(
-            ndimage.minimum_filter(labels > 0, side, mode="constant"), side
-        )
+        solid = labels * ndimage.binary_opening(labels > 0, np.ones((SPECK, SPECK), bool))
         boxes = ndimage.find_objects(solid, count)
         sides = [[part.stop - part.start for part in box] if box else (0, 0) for box in boxes]
         return np.array([0, *(self.cell**2 * rows * cols for rows, cols in sides)])

@@ -70,7 +70,7 @@ VALUES = [("uint8", 0), ("uint8", 255), ("uint8", 128), ("uint16", 0), ("uint16"
 @pytest.mark.parametrize(("dtype", "value"), VALUES)
 def test_constant_ground_that_reaches_the_edge_has_no_data(tmp_path, dtype, value, area, date):
     if area == "neck" and value in (128, 1234):
-        pytest.skip("of other values than black and white, a tenth of the scene and more must be fill")
+        pytest.skip("other values than black and white must run along the edge: a flat roof may reach it")
     images = [filled(dtype, np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
     images[date] = filled(dtype, AREAS[area], value)
     paths = write_dates(tmp_path, *images)
@@ -138,7 +138,7 @@ def test_fill_beside_black_and_white_is_named_by_its_value(tmp_path, dtype, valu
     assert fill.value.bands == (value,) * 3
 
 
-@pytest.mark.parametrize(("value", "lossy"), [(0, False), (0, True), (255, False), (128, False), (77, True)])
+@pytest.mark.parametrize(("value", "lossy"), [(0, False), (0, True), (255, False)])
 def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value, lossy):
     block = np.zeros(SIZE, bool)
     block[64:192, 128:256] = True
