@@ -32,8 +32,8 @@ FEWEST = 64
 LEAST_GROUND = 1024
 # Blurred fill touches this part of the perimeter, and this share of it lies outside the outline of the rest.
 CONTACT, OUTSIDE = 1 / 16, 0.5
-# Fill that is neither black nor white touches as much of the perimeter, and its share of the scene lies between
-# these: flat roofs and fields also reach the edge, and a plain ground can be most of a scene.
+# Fill that is neither black nor white touches as much of the perimeter, and its share of the scene lies
+# between these: flat roofs and fields also reach the edge, and a plain ground can be most of a scene.
 COLLAR, CANVAS = 0.1, 0.8
 # A block that is missing has so many pixels, and fills this share of its bounding box, besides parts that are
 # narrower than so many cells.
