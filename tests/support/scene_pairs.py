@@ -49,8 +49,6 @@ def make_pair(
     truth = []
     for row, col, height, width, brightness in rectangles:
         images[1][:, row : row + height, col : col + width] = brightness
-        if height * width >= 64 * 64:  # a large block of one value would be taken for a missing one
-            images[1][:, row : row + height : 8, col : col + width] = brightness - 1
         truth.append(_ground(transform, row, col, height, width))
     images[1][:, :nodata_rows] = 0
     paths = [folder / name for name in names]

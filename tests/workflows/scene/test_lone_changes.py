@@ -191,8 +191,7 @@ def test_a_road_beside_a_clearing_is_told_once(tmp_path):
             logits[:, ANSWERS.index("gone trees")] = np.where(light > 125, 3.0, -5.0)
             return found, logits
 
-    cleared = [(row, 96, 48, 192, light) for row, light in ((144, 145), (192, 146), (240, 145))]
-    pair = made(tmp_path, (128, 80, 16, 224, 130), *cleared)
+    pair = made(tmp_path, (128, 80, 16, 224, 130), (144, 96, 144, 192, 145))
     road, clearing = captioned(pair, Apart()).changes
     assert (road.outline_of, road.came) == ("road", ("road",))
     assert (clearing.outline_of, clearing.came, clearing.gone) == ("clearing", (), ("trees",))
