@@ -133,7 +133,7 @@ def test_extracted_changes_are_smoothed_also_over_the_edge_of_a_tile_and_silence
     ("paper", "localiser"), [*((paper, "attention") for paper in MODELS), ("davir", "difference")]
 )
 def test_every_model_writes_a_report_of_a_scene_by_its_own_means(tmp_path, paper, localiser) -> None:
-    pair = make_pair(tmp_path, [(60, 20, 30, 30, 240), (100, 120, 40, 25, 10)])
+    pair = make_pair(tmp_path, [(60, 20, 20, 20, 240), (100, 120, 40, 25, 10)])
     named = {"localiser": localiser, "localisation": LOCALISATIONS[localiser]}
     folder = saved(tmp_path / "m", tiny_model(paper, seed=2), prefixes=[["a"]], threshold=0.3, **named)
     captioner = Captioner.load(folder.path, device="cpu")
