@@ -3,9 +3,8 @@
 Three marks tell fill from dark water and white roofs. It is connected to the edge of the scene or to declared
 nodata, through necks of any width. And either it is exactly constant with a sharp edge, as lossless files
 have it, or, where black or white is blurred by compression or noise, it lies outside the outline of the rest,
-as collars and the corners of turned scenes do. Away from the edge, a rectangle of black, or of white with a
-sharp edge since roofs are saturated, is a block that is missing. A value far beyond all others is fill
-anywhere.
+as collars and the corners of turned scenes do. Away from the edge, black or white that is exactly constant in
+a rectangle of pixels is a block that is missing. A value far beyond all others is fill anywhere.
 """
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ CONTACT, OUTSIDE = 1 / 16, 0.5
 # Fill that is neither black nor white touches as much of the perimeter, and its share of the scene lies
 # between these: flat roofs and fields also reach the edge, and a plain ground can be most of a scene.
 COLLAR, CANVAS = 0.1, 0.8
-# A block that is missing has so many pixels, and fills this share of its bounding box, besides parts that are
-# narrower than so many cells.
-BLOCK, BOXED, SPECK = 64 * 64, 0.9, 5
+# A block that is missing has so many pixels, and fills this share of its bounding box.
+BLOCK, BOXED = 64 * 64, 0.9
 # Cells a side on which connections are found, and the outline.
 CELLS, OUTLINE_CELLS = 1024, 256
 _BLOCK = 512
@@ -103,8 +101,7 @@ def find_fill(read: ReadDate, width: int, height: int) -> list[Fill]:
         cells = counts.fill_cells(value, tally)
         pixels = int(tally.core[cells].sum())
         if pixels >= FEWEST:
-            fades = not value.is_extreme and tally.near.sum() > FADING * tally.around.sum()
-            margin = MIXED_BLURRED if fades or tally.exact[cells].sum() < EXACT * pixels else MIXED
+            margin = MIXED_BLURRED if tally.exact[cells].sum() < EXACT * pixels else MIXED
             fills.append(Fill(value, margin, counts.cell, cells, pixels / (width * height)))
     others = [fill for fill in fills if not (fill.value.is_extreme or fill.value.is_far)]
     if len(others) > 1:  # a drawing, or a map of classes
@@ -208,26 +205,25 @@ class _Counts:
         spread = ndimage.maximum_filter(labels, 2 * -(-_RING // self.cell) + 1)
         around, near = sums(tally.around, spread), sums(tally.near, spread)
         contact = sums(edge) * self.cell
-        outer = sums(np.where(self._outline(tally), 0, tally.core)) >= OUTSIDE * pixels
+        outside = sums(np.where(self._outline(tally), 0, tally.core))
         sharp = (exact >= EXACT * pixels) & (near <= FADING * around)
-        touching = (contact > 0) & (pixels >= FEWEST)
-        share, least = pixels / self.size.sum(), CONTACT * 2 * sum(self.size.shape) * self.cell
-        if value.is_extreme:
-            boxes = self._boxes(labels, count)
-            boxed = (pixels >= np.maximum(BLOCK, BOXED * boxes)) & (boxes > 0)
-            is_fill = touching & (sharp | outer & (contact >= least)) | boxed & (sharp | value.is_black)
-        else:
-            is_fill = touching & sharp & (contact >= least) & (share >= COLLAR) & (share <= CANVAS)
+        rows, cols = self.size.shape
+        along = contact >= CONTACT * 2 * (rows + cols) * self.cell
+        blurred = value.is_extreme & along & (outside >= OUTSIDE * pixels)
+        share = pixels / self.size.sum()
+        sharp &= value.is_extreme | (along & (share >= COLLAR) & (share <= CANVAS))
+        is_fill = (contact > 0) & (pixels >= FEWEST) & (sharp | blurred)
+        if value.is_extreme and (sharp & (pixels >= BLOCK)).any():
+            is_fill |= sharp & (pixels >= np.maximum(BLOCK, BOXED * self._boxes(labels)))
+        is_fill[0] = False  # the cells without the value
         cells: np.ndarray = is_fill[labels]
         return cells
 
-    def _boxes(self, labels: np.ndarray, count: int) -> np.ndarray:
-        """Return the pixels of the bounding box of each label without its specks, 0 where nothing is left."""
+    def _boxes(self, labels: np.ndarray) -> np.ndarray:
+        """Return the pixels of the bounding box of each label; of the first, which is 0, none."""
         from scipy import ndimage
 
-        solid = labels * ndimage.binary_opening(labels > 0, np.ones((SPECK, SPECK), bool))
-        boxes = ndimage.find_objects(solid, count)
-        sides = [[part.stop - part.start for part in box] if box else (0, 0) for box in boxes]
+        sides = [[part.stop - part.start for part in box] for box in ndimage.find_objects(labels)]
         return np.array([0, *(self.cell**2 * rows * cols for rows, cols in sides)])
 
     def _outside(self) -> np.ndarray:

@@ -46,11 +46,6 @@ class Value:
     is_extreme: bool = False
     is_far: bool = False
 
-    @property
-    def is_black(self) -> bool:
-        """Whether it is the lowest."""
-        return self.is_extreme and max(self.bands) <= self.blur
-
     def within(self, pixels: np.ndarray) -> np.ndarray:
         """Return the pixels (h, w) bool of (3, h, w) that are this value, blurred or not."""
         return self._within(pixels, self.blur)

@@ -50,12 +50,6 @@ def filled(dtype, area, value, seed=1):
     return image.astype(dtype)
 
 
-def jpeg(image):
-    file = io.BytesIO()
-    Image.fromarray(image.transpose(1, 2, 0)).save(file, "JPEG", quality=75)
-    return np.array(Image.open(file)).transpose(2, 0, 1)
-
-
 def corner():
     area = np.zeros(SIZE, bool)
     area[:80, :160] = True
@@ -91,8 +85,10 @@ def test_constant_ground_that_reaches_the_edge_has_no_data(tmp_path, dtype, valu
 @pytest.mark.parametrize(("area", "date"), [("collar", 1), ("half", 0), ("turned", 1), ("corner", 0)])
 def test_fill_that_jpeg_has_blurred(tmp_path, value, area, date):
     images = [filled("uint8", np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
+    file = io.BytesIO()
     sharp = filled("uint8", AREAS[area], value)
-    images[date] = jpeg(sharp)
+    Image.fromarray(sharp.transpose(1, 2, 0)).save(file, "JPEG", quality=75)
+    images[date] = np.array(Image.open(file)).transpose(2, 0, 1)
     assert (images[date] != sharp)[:, AREAS[area]].any()
     valid = read_pair(*write_dates(tmp_path, *images))[2]
     assert valid[AREAS[area]].mean() < 0.01
@@ -138,12 +134,12 @@ def test_fill_beside_black_and_white_is_named_by_its_value(tmp_path, dtype, valu
     assert fill.value.bands == (value,) * 3
 
 
-@pytest.mark.parametrize(("value", "lossy"), [(0, False), (0, True), (255, False)])
-def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value, lossy):
+@pytest.mark.parametrize("value", [0, 255])
+def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value):
     block = np.zeros(SIZE, bool)
     block[64:192, 128:256] = True
-    plain, date = filled("uint8", np.zeros(SIZE, bool), 0), filled("uint8", block, value)
-    valid = read_pair(*write_dates(tmp_path, plain, jpeg(date) if lossy else date))[2]
+    plain = filled("uint8", np.zeros(SIZE, bool), 0)
+    valid = read_pair(*write_dates(tmp_path, plain, filled("uint8", block, value)))[2]
     assert not valid[block].any() and valid.mean() > 0.75
 
 
