@@ -26,7 +26,7 @@ def without_times(report: bytes) -> bytes:
 
 @pytest.mark.slow
 def test_two_processes_write_the_same_report(tmp_path, child_environment):
-    make_pair(tmp_path, [(40, 50, 30, 50, 240), (100, 120, 20, 25, 10)])
+    make_pair(tmp_path, [(40, 50, 30, 50, 180), (100, 120, 20, 25, 10)])
     reports = []
     for number, seed in enumerate(("1", "2")):
         words = ["caption", "before.tif", "after.tif", "--model", "rscc-small", "--device", "cpu", "--quiet"]
