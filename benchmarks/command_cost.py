@@ -68,10 +68,9 @@ SAMPLED = 0.01
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process used: seconds of the clock, seconds of all cores, and peak memory in bytes."""
+    """What a process used: seconds of the clock, and peak memory in bytes; and what it printed."""
 
     seconds: float
-    processor: float
     peak: int
     printed: str
 
@@ -124,8 +123,7 @@ def cost_of(command: Sequence[str]) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    seconds = time.perf_counter() - began
-    return Cost(seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, printed)
+    return Cost(time.perf_counter() - began, used.ru_maxrss * 1024, printed)
 
 
 def memory_table(folder: Path, sides: Sequence[int], options: Sequence[str] = ()) -> str:

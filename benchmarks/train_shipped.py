@@ -115,15 +115,11 @@ class Recipe:
         sys.exit(f"{stage.label}: no earlier stage is called {name!r}")
 
 
-def read_recipe(seed: int | None = None) -> Recipe:
-    """Read ``shipped.toml``; ``seed`` replaces that of every stage."""
+def read_recipe() -> Recipe:
+    """Read ``shipped.toml``."""
     content = tomllib.loads((HERE / "shipped.toml").read_text(encoding="utf-8"))
     tables = {SHARED: content["shared"], **content["models"]}
-    stages = [
-        Stage(model, name, **(own if seed is None else {**own, "seed": seed}))
-        for model, named in tables.items()
-        for name, own in named.items()
-    ]
+    stages = [Stage(model, name, **own) for model, named in tables.items() for name, own in named.items()]
     return Recipe(tuple(stages), content["weights"], content["leaks"])
 
 
@@ -325,18 +321,12 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, help="folder of ImageNet weights")
     parser.add_argument("--output", type=Path, default=Path("runs/shipped"))
     parser.add_argument("--model", nargs="+", help="models; default: all")
-    parser.add_argument("--seed", type=int, help="of every stage, instead of the recipe's")
     parser.add_argument("--device", default="cpu", help="of the trainings")
-    parser.add_argument("--dry-run", action="store_true", help="print the commands only")
     arguments = parser.parse_args()
-    recipe = read_recipe(arguments.seed)
+    recipe = read_recipe()
     names = arguments.model or recipe.models()
     stages = recipe.stages_of(names)
     places = Places(arguments.data, arguments.weights, arguments.output)
-    if arguments.dry_run:
-        for stage in stages:
-            print(shlex.join(command_line(recipe, stage, places, arguments.device)))
-        return
     places.output.mkdir(parents=True, exist_ok=True)
     check_leaks(recipe, places)
     for stage in stages:
