@@ -13,6 +13,7 @@ from damage import VALUES, damaged_bytes, damaged_json, fuzzed, mutated, ours_on
 from fuzz_bases import _report, _stac, _table
 from hypothesis import given
 from hypothesis import strategies as st
+from shapely.geometry import box, mapping
 
 from workflows.archive.layers.layers import write_layers
 from workflows.archive.reasons import failure_reasons
@@ -164,7 +165,7 @@ def test_reports_in_layers_that_are_explained(layer, data):
 @pytest.fixture(scope="module")
 def archive(place):
     claim, row = new_claim(place / "archive"), pair_state("one")
-    found = report(change(1), change(2, 12.6), ground={"type": "Point", "coordinates": [1, 2]})
+    found = report(change(1), change(2, 12.6), ground=mapping(box(12, 41, 13, 42)))
     install(claim, row, found)
     return claim, row, found.to_geojson()
 

@@ -9,7 +9,6 @@ from affine import Affine
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.visibility.cells import CELL
-from rscc.visibility.restoration import FAINTEST
 from tiling import Band, ReprojectionFailed, Window, geodesic_area_m2, polygonize, to_wgs84
 from workflows.report.geojson import geometry_member, polygons_in, rounded
 from workflows.scene.maps import ChangeMaps
@@ -19,8 +18,8 @@ ROWS = 256
 """Rows of cells that are read at once."""
 SMALLEST = 16
 """Cells of the smallest outline that is recorded."""
-WORTH_SAYING = 0.1
-"""Share of the ground from which haze is worth a warning."""
+CERTAIN, WORTH_SAYING = 0.35, 0.1
+"""Opacity above that of bright and dry ground, and share of the ground, from which haze is worth a warning."""
 
 
 def not_judged(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[str, Any]:
@@ -61,7 +60,7 @@ def haze_warnings(maps: ChangeMaps, paths: Sequence[str]) -> list[str]:
     counts = np.zeros(3)
     for window in _windows(maps):
         inside = maps.seen.grid.covered(window, _asked_pixels(maps))
-        veiled = maps.seen.cells(window)[2:4] >= 255 * FAINTEST
+        veiled = maps.seen.cells(window)[2:4] >= 255 * CERTAIN
         counts += [*(veiled * inside).sum((1, 2)), inside.sum()]
     return [
         f"{path}: haze lies over {count / counts[2]:.0%} of the ground; it was removed before changes were "
