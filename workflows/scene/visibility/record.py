@@ -19,7 +19,7 @@ ROWS = 256
 SMALLEST = 16
 """Cells of the smallest outline that is recorded."""
 CERTAIN, WORTH_SAYING = 0.35, 0.1
-"""Opacity above that of bright and dry ground, and share of the ground, from which haze is worth a warning."""
+"""Opacity, above that of dry ground, and share of the ground from which haze is worth a warning."""
 
 
 def not_judged(maps: ChangeMaps, ground: Polygon | MultiPolygon | None) -> dict[str, Any]:
