@@ -32,6 +32,8 @@ END_BYTES = 2**16
 _CHUNK = 2**22
 _HUGE = 2**32
 _AUXILIARY = ".aux.xml"
+# a.aux and a.prj may belong to a.tif, too.
+_AFTER_STEM = (*AFTER_STEM, ".aux", ".prj")
 # Threads, and the seconds per scene above which they pay off.
 THREADS, SLOW = 16, 5e-4
 _ZIP = "/vsizip/"
@@ -290,7 +292,7 @@ def _list_beside(folder: str) -> dict[str, list[str]]:
         if owner != lower:
             beside.setdefault(owner, []).append(name)
         # a_metadata.txt may belong to a.tif or a_metadata.tif, and a.aux to a.tif or a file named a.
-        for ending in (*AFTER_STEM, ".aux") if lower.endswith((*AFTER_STEM, ".aux")) else ():
-            if lower.endswith(ending):
+        if lower.endswith(_AFTER_STEM):
+            for ending in filter(lower.endswith, _AFTER_STEM):
                 beside.setdefault(f"{lower.removesuffix(ending)}|", []).append(name)
     return beside

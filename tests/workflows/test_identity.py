@@ -86,7 +86,7 @@ def test_all_bytes_and_no_time_count_when_that_is_asked_for(scene):
     "name",
     [
         "scene.tif.aux.xml", "scene.tif.msk", "scene.TIF.OVR", "scene.tif.msk.ovr", "scene.tif.ovr.msk",
-        "scene.tfw", "scene.TFW", "scene.tifw", "scene.wld", "scene_rpc.txt", "scene_RPC.TXT",
+        "scene.tfw", "scene.TFW", "scene.tifw", "scene.wld", "scene.prj", "scene_rpc.txt", "scene_RPC.TXT",
         "scene.aux", "scene.tif.aux", "scene.imd", "scene_metadata.xml", "scene.jpw",
     ],
 )  # fmt: skip
