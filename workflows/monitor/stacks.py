@@ -30,7 +30,7 @@ from workflows.monitor.stack.kept import KeptSteps, StepChange
 from workflows.monitor.stack.pairs import READ_PX, PairMaps, maps_folder, pair_maps
 from workflows.monitor.stack.step_maps import step_maps
 from workflows.monitor.stack.visibility import (
-    ALIKE,
+    comparable,
     next_step,
     shown_by_dates,
     sightings,
@@ -175,7 +175,7 @@ def _steps(
             date,
             change,
             {
-                pair: _comparable(mean, change.band)
+                pair: comparable(mean, change.band)
                 for pair, name in pairs.names.items()
                 if _is_followed(date, pair) and (mean := change.pooled[name]) is not None
             },
@@ -183,12 +183,6 @@ def _steps(
         for date, changes in enumerate(steps)
         for change in changes
     ]
-
-
-def _comparable(mean: float, band: str) -> float:
-    """Return a mean probability so that 0.5 decides, which of a lone road or clearing less does."""
-    least = next((kind.least for kind in LONE_KINDS if kind.name == band), ALIKE)
-    return min(1.0, mean * ALIKE / least)
 
 
 def _is_followed(date: int, pair: Pair) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rscc.facts.lone_changes import KINDS as LONE_KINDS
 from tiling import Frame
 from workflows.monitor.events import Pair, Series, Sighting, Visibility
 from workflows.monitor.stack.pairs import REACH, opened_pair
@@ -45,6 +46,12 @@ class Shown:
 
     state: Visibility
     probability: float | None
+
+
+def comparable(mean: float, band: str) -> float:
+    """Return a mean probability so that :data:`ALIKE` decides: of a lone road or clearing, less does."""
+    least = next((kind.least for kind in LONE_KINDS if kind.name == band), ALIKE)
+    return min(1.0, mean * ALIKE / least)
 
 
 def next_step(pooled: Pooled, step: int, count: int) -> int | None:
