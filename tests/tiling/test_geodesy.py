@@ -72,23 +72,6 @@ def test_ground_sampling_is_in_metres_on_the_ground(crs, x, y, cell, metres):
     )
 
 
-@pytest.mark.parametrize(
-    ("lon", "lat", "crs"),
-    [
-        (15, 50, "EPSG:32633"),
-        (-98, 30, "EPSG:32614"),
-        (-74, -8, "EPSG:32718"),
-        (-180, 1, "EPSG:32601"),
-        (179.9, -1, "EPSG:32760"),
-        (180, 1, "EPSG:32601"),
-        (10, 85, "EPSG:5041"),
-        (10, -85, "EPSG:5042"),
-    ],
-)
-def test_the_utm_zone_of_a_place(lon, lat, crs):
-    assert utm_crs(lon, lat) == crs
-
-
 @pytest.mark.parametrize("codes", [(3067, 2393), (5110, 27393)])
 def test_grids_whose_datums_only_one_proj_can_name_are_brought_together(codes):
     lon, lat = (25.1, 60.1) if codes[0] == 3067 else (10.5, 59.9)

@@ -1,10 +1,8 @@
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 from rasters import grids
 
 from tiling import TileGrid, Window
-from tiling.grid import lattice
 
 
 @given(grids())
@@ -38,25 +36,6 @@ def test_tiles_begin_on_the_lattice_but_for_the_first_and_the_last(grid):
     ):
         assert axis.starts[0] == 0 and max(axis.stops) == axis.stops[-1] >= size
         assert all((start + anchor) % step == 0 for start in axis.starts[1:-1])
-
-
-@given(grids(areas=False), st.data())
-def test_a_cut_scene_has_the_same_tiles_away_from_the_cut(grid, data):
-    """As for columns, so for rows: the whole scene keeps its name ``grid``, the cut one is ``part``."""
-    west = data.draw(st.integers(0, grid.width - 1))
-    width = data.draw(st.integers(1, grid.width - west))
-    part = TileGrid(
-        width,
-        grid.height,
-        grid.tile,
-        grid.overlap,
-        anchor=(grid.anchor[0] + west, grid.anchor[1]),
-        least=grid.least,
-    )
-    inner = {start + west for start in part.columns.starts[1:-1]}
-    assert inner <= set(grid.columns.starts)
-    inside = {start for start in grid.columns.starts[1:-1] if west < start < west + width - grid.tile}
-    assert inside == inner - {grid.columns.starts[-1]}
 
 
 @given(grids())
@@ -99,19 +78,3 @@ def test_rows_and_columns_are_not_swapped():
     assert grid.shape == (2, 6)
     assert grid[5].window == Window(236, 0, 64, 64)
     assert grid[6].window == Window(0, 36, 64, 64)
-
-
-@given(st.integers(1, 3000), st.integers(1, 3000))
-def test_a_lattice_is_spread_from_corner_to_corner(width, height):
-    windows = list(lattice(width, height))
-    scene = Window(0, 0, width, height)
-    assert 1 <= len(windows) <= 256 and all(
-        window and window.intersection(scene) == window for window in windows
-    )
-    assert (windows[0].col_off, windows[0].row_off) == (0, 0)
-    assert (windows[-1].col_end, windows[-1].row_end) == (width, height)
-    if max(width, height) <= 64 * 16:
-        seen = np.zeros((height, width), bool)
-        for window in windows:
-            seen[window.slices(scene)] = True
-        assert seen.all()

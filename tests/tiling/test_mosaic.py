@@ -2,7 +2,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rasters import grids
 
@@ -89,20 +89,6 @@ def test_an_area_has_the_values_of_the_whole_to_the_last_bit(grid, seed):
         np.testing.assert_array_equal(part, all_of_it[inside])
 
 
-@settings(max_examples=15)
-@given(st.integers(0, 50), st.integers(0, 50), st.integers(8, 24), st.data())
-def test_a_cut_scene_has_the_values_of_the_whole_away_from_the_cut(rows, cols, tile, data):
-    overlap = data.draw(st.integers(0, tile // 2))
-    anchor = data.draw(st.tuples(st.integers(0, 99), st.integers(0, 99)))
-    scene = np.random.default_rng(rows * 61 + cols).random((100, 90)).astype(np.float32)
-    valid = scene < 0.9
-    blended, _ = blend_predicted(TileGrid(90, 100, tile, overlap, anchor=anchor), scene, valid)
-    part = TileGrid(90 - cols, 100 - rows, tile, overlap, anchor=(anchor[0] + cols, anchor[1] + rows))
-    blended_part, _ = blend_predicted(part, scene[rows:, cols:], valid[rows:, cols:])
-    # Only tiles that touch a row or column within a tile of the cut are others.
-    np.testing.assert_array_equal(blended_part[tile:, tile:], blended[rows + tile :, cols + tile :])
-
-
 def test_what_one_tile_calls_invalid_is_invalid_whatever_its_probability():
     grid = TileGrid(48, 32, tile=32, overlap=16)
     blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
@@ -134,8 +120,3 @@ def peak_of(grid):
 def test_memory_does_not_grow_with_the_height():
     low, high = (peak_of(TileGrid(600, height, tile=64, overlap=16)) for height in (200, 6000))
     assert high < low + 200_000  # a scene of 6000 rows would be 14 MB
-
-
-def test_a_wide_scene_takes_little_more_than_the_sums_of_one_row_of_tiles():
-    grid = TileGrid(24_000, 500, tile=256, overlap=64, anchor=(5, 7))
-    assert peak_of(grid) < 256 * 24_000 * 8 + 10_000_000

@@ -4,13 +4,11 @@ Nobody writes into the pipes: what opens one would wait without end.
 """
 
 import os
-import time
 
 import pytest
 from rasters import refused, textured, write_scene, write_vrt
 
 from tiling import MAX_TEXT_BYTES, SceneNotFound, SceneTooLarge, SceneUnreadable, UnsafeReference, describe
-from tiling.sidecars import Sidecars
 
 IMAGE = textured(40, 60)
 ENDINGS = {"tif": "GTiff", "png": "PNG", "jpg": "JPEG", "jp2": "JP2OpenJPEG"}
@@ -103,17 +101,3 @@ def test_a_damaged_text_beside_a_scene_says_nothing(folder, text):
     path = host(folder / "in.tif")
     (folder / "in.tif.aux.xml").write_text(text)
     assert describe(path).nodata is None
-
-
-def test_a_folder_that_stays_as_it_is_is_listed_once_and_again_when_it_changes(tmp_path, monkeypatch):
-    path = tmp_path / "scene.tif"
-    path.touch()
-    old = time.time() - 60
-    os.utime(tmp_path, (old, old))
-    listed, real = [], os.listdir
-    monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or real(folder))
-    for _ in range(3):
-        assert Sidecars().rasters("scene.tif", path) == []
-    assert len(listed) == 1
-    (tmp_path / "scene.tif.MSK").touch()
-    assert Sidecars().rasters("scene.tif", path) == [tmp_path / "scene.tif.MSK"]

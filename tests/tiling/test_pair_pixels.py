@@ -44,15 +44,6 @@ def test_what_either_date_lacks_is_zero_on_both(tmp_path, way, grid, date):
         assert np.array_equal(after[:, valid], expected[1][:, valid])
 
 
-def test_a_dark_band_is_not_nodata(tmp_path):
-    image = textured(60, 90)
-    image[0, 10:20] = 0
-    image[:, 40] = 0
-    before, _, valid = read_pair(write_scene(tmp_path / "a.tif", image, nodata=0))
-    assert not valid[40].any() and valid.sum() == valid.size - 90
-    assert np.array_equal(before, image)
-
-
 @pytest.mark.parametrize("shift", [0, 0.2])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_is_nodata(tmp_path, shift, value):
@@ -169,26 +160,6 @@ def test_values_that_mean_different_things_by_the_headers_are_told(tmp_path):
     with ScenePair.open(*paths, scale="reflectance") as pair:
         assert not any("offset" in note for note in pair.notes)
     with ScenePair.open(paths[0], paths[0]) as pair:
-        assert not pair.notes
-
-
-@pytest.mark.parametrize(
-    ("dtype", "fill"), [("float32", -9999), ("uint16", 65535), ("float32", -3.4028235e38)]
-)
-def test_undeclared_nodata_is_told_and_fits_no_stretch(tmp_path, dtype, fill):
-    image = textured(200, 200, dtype="uint16").astype(dtype) * 10
-    filled = image.copy()
-    filled[:, :, :30] = fill
-    before, after = write_dates(tmp_path, image, filled)
-    with ScenePair.open(before, after) as pair, ScenePair.open(before, before) as sound:
-        (note,) = pair.notes
-        declared = float(note.partition("-a_nodata ")[2].partition(":")[0])
-        assert note.startswith(f"{after}: ")
-        assert declared == np.array(fill, dtype)
-        assert np.allclose(pair.stretch.after.low, sound.stretch.after.low, rtol=0.1)
-        assert np.allclose(pair.stretch.after.high, sound.stretch.after.high, rtol=0.1)
-        assert not sound.notes
-    with ScenePair.open(before, write_scene(tmp_path / "said.tif", filled, nodata=fill)) as pair:
         assert not pair.notes
 
 

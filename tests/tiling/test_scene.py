@@ -37,19 +37,6 @@ def test_what_a_scene_says_of_itself(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "kind"),
-    [
-        ({}, "nothing"),
-        ({"nodata": 0}, "nodata"),
-        ({"mask": np.ones((40, 60), bool)}, "mask"),
-        ({"alpha": np.full((40, 60), 255)}, "alpha"),
-    ],
-)
-def test_how_a_scene_is_masked(tmp_path, options, kind):
-    assert describe(write_scene(tmp_path / "a.tif", IMAGE, **options)).masked_by == kind
-
-
-@pytest.mark.parametrize(
     "content", [b"", b"not a picture", b"<html></html>", b"II*\0", b"\x89PNG\r\n\x1a\nrest", b"\xff\xd8\xff"]
 )
 def test_not_a_raster(tmp_path, content):
@@ -152,16 +139,6 @@ def test_a_vrt_of_a_vrt_of_nothing_or_of_no_raster_is_refused(folder):
     (folder / "text.tif").write_text("secret")
     with pytest.raises(NotARaster, match=r"text\.tif"):
         describe(write_vrt(folder / "a.vrt", "text.tif"))
-
-
-def test_gdal_options_end_with_the_read(tmp_path):
-    path = write_scene(tmp_path / "a.tif", IMAGE)
-    with rasterio.Env(GDAL_NUM_THREADS="3") as env:
-        describe(path)
-        with ScenePair.open(path, path) as pair:
-            pair.read(Window(0, 0, 8, 8))
-        assert env.options["GDAL_NUM_THREADS"] == "3"
-        assert rasterio.env.getenv()["GDAL_NUM_THREADS"] == "3"
 
 
 def test_pixels_that_cannot_be_decoded_are_an_error_not_zeros(tmp_path):

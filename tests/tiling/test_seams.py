@@ -9,7 +9,7 @@ from scipy import ndimage
 from shapely import affinity
 from shapely.geometry import box
 
-from tiling import ChangeMosaic, TileGrid, Window, polygonize
+from tiling import ChangeMosaic, TileGrid, polygonize
 
 TILE, OVERLAP = 32, 8
 
@@ -66,26 +66,6 @@ def test_a_scene_cut_by_a_prime_number_has_the_same_polygons_away_from_the_cut(s
     away = box(cols + TILE if cols else -1, rows + TILE if rows else -1, 171, 151)
     assert keyed(part_regions, away, cols, rows) == keyed(regions, away)
     assert len(keyed(regions, away)) >= 3
-
-
-@pytest.mark.parametrize("col", [0, 85])
-@pytest.mark.parametrize("row", [0, 75])
-def test_the_quarters_have_the_polygons_of_the_whole(scene, regions, col, row):
-    """Each quarter is looked at with a tile around it, and reports what touches it."""
-    quarter = Window(col, row, 85, 75)
-    area = Window(col - TILE, row - TILE, 85 + 2 * TILE, 75 + 2 * TILE)
-    of_area = regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1000, 77), area=area))
-    corner = box(quarter.col_off, quarter.row_off, quarter.col_end, quarter.row_end)
-    # Regions that reach beyond the halo are known only in part.
-    seen = Window(0, 0, 170, 150).intersection(area)
-    edges = box(
-        *(seen.col_off - (seen.col_off == 0), seen.row_off - (seen.row_off == 0)),
-        *(seen.col_end + (seen.col_end == 170), seen.row_end + (seen.row_end == 150)),
-    )
-    expected = [region for region in regions if region.pixel_polygon.intersects(corner)]
-    reported = [region for region in of_area if region.pixel_polygon.intersects(corner)]
-    assert keyed(reported, edges) == keyed(expected, edges)
-    assert len(keyed(expected, edges)) >= 3
 
 
 @settings(max_examples=12)

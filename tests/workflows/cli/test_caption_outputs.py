@@ -62,12 +62,6 @@ def test_a_cell_is_no_formula(tmp_path, rscc_command, pair):
         assert next(csv.DictReader(file))["caption"] == "'=1+1"
 
 
-def test_an_output_named_twice_is_refused_before_the_work(rscc_command, pair, tmp_path):
-    code, _, err = rscc_command("caption", pair.before, pair.after, *2 * ("-o", tmp_path / "r.geojson"))
-    assert code == 2 and "r.geojson" in err
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("command", ["caption", "convert"])
 def test_only_some_changes_are_reported(rscc_command, pair, tmp_path, command):
     """The fake captioner says of every change that a road came."""
@@ -97,16 +91,6 @@ def test_only_some_changes_are_reported(rscc_command, pair, tmp_path, command):
     (change,) = kept("--area", tmp_path / "area.gpkg")
     truth = geopandas.GeoSeries([pair.truth[2]], crs=32633).to_crs(4326).iloc[0]
     assert change.geometry.intersection(truth).area > 0.8 * truth.area
-
-
-@pytest.mark.parametrize(
-    "options",
-    [("--only", "castle"), ("--direction", "sideways"), ("--area", "nothing.gpkg"), ("--only", "")],
-)
-def test_what_cannot_be_selected_is_refused(rscc_command, pair, tmp_path, options):
-    code, _, _ = rscc_command("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson", *options)
-    assert code == 2
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_area_needs_polygons_and_a_crs(rscc_command, pair, tmp_path):

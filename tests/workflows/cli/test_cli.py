@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from PIL import Image
 from report_checks import load_valid
 from scene_pairs import make_pair
 from servers import serving
@@ -74,19 +73,6 @@ def test_scenes_in_archives_and_on_servers(pair, rscc_command, tmp_path):
         assert err.startswith(f"rscc: error: {server.address}/none.tif: ") and "secret" not in err
 
 
-def test_an_inspection_says_what_the_run_would_meet(pair, rscc_command, tmp_path):
-    files = {path.name for path in tmp_path.iterdir()}
-    code, out, err = rscc_command("inspect", pair.before.name, pair.after.name)
-    assert (code, err) == (0, "")
-    assert out.startswith("before    a_2009-08-18.tif\n") and out.endswith("ready for rscc caption\n")
-    assert "on this machine (cpu)" in out and rscc_command.chosen == [("rscc-base", "auto")]
-    code, out, err = rscc_command("inspect", pair.before.name, pair.after.name, "--json")
-    assert (code, err) == (0, "")
-    facts = json.loads(out)
-    assert facts["exit_code"] == 0 and facts["expected"]["seconds"] > 0
-    assert {path.name for path in tmp_path.iterdir()} == files
-
-
 def test_options_reach_the_run(pair, rscc_command, tmp_path):
     code, _, _ = rscc_command(
         "caption", pair.before, pair.after, "-o", "r.geojson", "--model", "mine", "--device", "cpu",
@@ -144,17 +130,6 @@ def test_quiet_says_nothing_and_an_existing_report_is_replaced_when_asked(pair, 
     assert rscc_command(*words)[0] == 2
     assert rscc_command(*words, "--overwrite", "--threshold", "0.99", "--min-area", "1e6")[0] == 0
     assert load_valid(Path("r.geojson"))["features"] == []
-
-
-def test_a_pair_is_explained_in_a_picture(pair, rscc_command):
-    code, out, err = rscc_command("explain", pair.before, pair.after, "-o", "p.png", "--device", "cpu")
-    assert (code, err) == (0, "")
-    assert rscc_command.chosen == [(DEFAULT_MODEL, "cpu")]
-    lines = out.splitlines()
-    assert lines[0].startswith("brightness ") and "place: the largest change" in lines[1]
-    assert lines[2:] == ["entities villas, road", "model    brightness 1.2.3", "picture  p.png"]
-    with Image.open("p.png") as picture:
-        assert picture.format == "PNG" and picture.width > 800
 
 
 def test_an_explanation_as_json(pair, rscc_command):

@@ -68,15 +68,6 @@ def test_quiet_prints_nothing_and_json_everything(made, out, command, asked):
     assert {reason["error"] for reason in found["reasons"]} == {"SceneNotFound", "NoOverlap"}
 
 
-def test_progress_is_printed_as_events(made, out, command, asked):
-    code, text, err = command("--progress", "json", "--json")
-    events = [json.loads(line) for line in err.splitlines()]
-    stages = {event["stage"]: event for event in events if event["event"] == "progress"}
-    assert code == 3 and {"pairs", "layers"} <= set(stages)
-    assert stages["pairs"]["done"] == stages["pairs"]["total"] == 8
-    assert events[-1] == {"event": "done", **json.loads(text)}
-
-
 @pytest.mark.slow
 def test_the_options_reach_the_pairs_and_marked_reports_are_kept(made, out, command, asked):
     command("--min-area", 50, "--batch-size", 2, "--regularize")

@@ -6,7 +6,6 @@ import json
 
 import geopandas
 import pytest
-import shapely
 from scene_pairs import make_pair
 from shapely.geometry import Point, box
 
@@ -67,16 +66,3 @@ def test_the_given_file_is_never_replaced(rscc_command, pair, tmp_path):
     words = ("caption", pair.before, pair.after, "--changes", path, "-o", path, "--overwrite")
     code, _, err = rscc_command(*words)
     assert code == 2 and path.name in err and path.read_bytes() == before
-
-
-def test_ten_thousand_polygons_are_read_and_placed(tmp_path):
-    from workflows.scene.given.read import read_changes
-
-    cells = [box(15 + col / 1e4, 50 + row / 1e4, 15 + (col + 0.5) / 1e4, 50 + (row + 0.5) / 1e4)
-             for row in range(100) for col in range(100)]  # fmt: skip
-    path = tmp_path / "many.gpkg"
-    geopandas.GeoDataFrame({"owner": "x" * 50}, geometry=cells, crs=4326, index=range(10_000)).to_file(path)
-    layer = read_changes(path)
-    assert len(layer.outlines) == 10_000
-    kept = [shapely.get_parts(outline.geometry)[0] for outline in layer.outlines]
-    assert all(shapely.equals_identical(shapely.normalize(kept), shapely.normalize(cells)))

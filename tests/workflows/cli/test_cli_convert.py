@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-import geopandas
 import pytest
 from archive_rows import change, report
-from scene_pairs import make_pair
 
 
 @pytest.fixture
@@ -41,13 +39,3 @@ def test_what_is_there_is_kept_and_what_is_no_report_is_refused(rscc_command, ma
     code, _, err = rscc_command("convert", made, tmp_path / "other.fgb")
     assert code == 2 and "report.geojson" in err
     assert not (tmp_path / "other.fgb").exists()
-
-
-def test_a_run_writes_any_format(rscc_command, tmp_path):
-    pair = make_pair(tmp_path, [(40, 40, 40, 40, 250)])
-    code, out, _ = rscc_command("caption", pair.before, pair.after, "-o", tmp_path / "r.gpkg", "--json")
-    told = json.loads(out)
-    assert (code, told["changes"], told["style"]) == (0, 1, None)
-    table = geopandas.read_file(tmp_path / "r.gpkg", layer="changes")
-    assert table.crs == told["run"]["tiling"]["crs"]
-    assert table.area.sum() == pytest.approx(told["area_m2"], rel=0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import json
 import os
 
@@ -13,7 +12,6 @@ from captioners import BrightnessCaptioner
 from PIL import Image
 from scene_pairs import make_pair, north_up, write_raster
 
-from rscc.errors import ExtraNotInstalled, extra
 from workflows.cli import app
 
 UTM = north_up(500_000.0, 5_600_000.0, 0.5)
@@ -161,12 +159,6 @@ def test_a_wrong_command_line_exits_with_2(rscc_command, arguments):
     code, out, err = rscc_command(*arguments)
     assert (code, out) == (2, "")
     assert "Traceback" not in err
-
-
-def test_a_missing_extra_says_what_to_install():
-    with pytest.raises(ExtraNotInstalled) as caught, extra("train"):
-        importlib.import_module("no_such_parser.words")
-    assert caught.value.exit_code == 2 and "rscc[train]" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import json
 import shlex
 
@@ -75,30 +74,6 @@ def test_the_options_reach_the_catalog(scenes, pairs_command):
     assert "outside the dates" in out and "--match" in out and err.startswith("rscc: warning: ")
 
 
-def test_json_is_for_machines_and_quiet_for_none(scenes, pairs_command):
-    code, out, err = pairs_command("in --json -q")
-    assert code == 0 and len(err.splitlines()) == 2
-    facts = json.loads(out)
-    skipped = facts.pop("skipped")
-    assert len(skipped) == 2 and "2020.tif" in skipped[0]
-    assert facts == {
-        "source": "folder in",
-        "output": "pairs.csv",
-        "layer": "pairs_footprints.geojson",
-        "pairs": 3,
-        "scenes": 7,
-        "sites": 2,
-        "first_date": "2015",
-        "last_date": "2019",
-        "left_out": {"unreadable": 1, "without a date": 1},
-        "chosen": [],
-        "stacks": [],
-        "warnings": [],
-    }
-    code, out, err = pairs_command("in --json --overwrite")
-    assert json.loads(out)["pairs"] == 3 and "3 pairs of 7 scenes" in err
-
-
 @pytest.mark.parametrize(
     ("line", "named"),
     [
@@ -119,22 +94,3 @@ def test_what_is_wrong_is_one_line(scenes, pairs_command, line, named):
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].startswith("rscc: error: ") and named in err
     assert sorted(path.name for path in scenes.iterdir()) == ["in", "old.csv"]
-
-
-@pytest.mark.real
-def test_the_real_scenes_make_their_pairs(shared_data, tmp_path, monkeypatch, pairs_command):
-    monkeypatch.chdir(tmp_path)
-    scenes = shlex.quote(str(shared_data / "data" / "scenes"))
-    code, out, err = pairs_command(scenes)
-    assert (code, err) == (0, "")
-    rows = read_pairs("pairs.csv")
-    for site, count in (("naip_4709963", 3), ("pucallpa_landsat", 4)):
-        series = [row for row in rows if row.site == site]
-        assert len(series) == count
-        assert all(row.date_after == after.date_before for row, after in itertools.pairwise(series))
-    assert sum(row.date_before is None for row in rows) == 3
-    assert len([line for line in out.splitlines() if "label.tif" in line]) == 1
-    code, _, err = pairs_command(f"{scenes} -q --overwrite --pair first-last --match '(naip|pucallpa)'")
-    assert (code, err) == (0, "")
-    spans = [(row.site, row.date_before, row.date_after) for row in read_pairs("pairs.csv")]
-    assert spans == [("naip", "2009-08-18", "2020-08-31"), ("pucallpa", "1985", "2020")]

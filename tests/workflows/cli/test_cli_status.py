@@ -89,12 +89,6 @@ def test_warnings(tmp_path, rscc_command):
     assert found["warned"] == 2 and [reason["count"] for reason in found["warnings"]] == [2]
 
 
-def test_a_folder_without_an_archive_is_an_error(tmp_path, rscc_command):
-    code, out, err = rscc_command("status", tmp_path)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"rscc: error: {tmp_path}: ") and err.count("\n") == 1
-
-
 def test_watching_goes_on_until_all_is_done(tmp_path, rscc_command):
     folder = made(tmp_path, count=7, done=4, failed=2)
 

@@ -95,14 +95,6 @@ def test_a_group_is_one_event_whose_members_are_no_neighbours(tmp_path):
     assert abs(rows.mean() - TILE / 2) < 1 and abs(cols.mean() - TILE / 2) < 1
 
 
-def test_a_change_without_neighbours_is_shown_its_plain_crop(tmp_path):
-    looker = Looker()
-    described(tmp_path, [BRIGHT, DARK], [[BRIGHT]], looker)
-    before, after = looker.shown[0]
-    # What is no event of the report stays, wherever it lies.
-    assert (np.abs(after.astype(int) - before).max(0) > 60).sum() == 2 * 10 * 12
-
-
 def test_what_is_known_but_not_described_is_a_neighbour_too(tmp_path):
     texts, told = described(tmp_path, [BRIGHT, DARK], [[BRIGHT]], others=[DARK])
     assert texts == ["bright"] and told == [("captions", 1, 1)]

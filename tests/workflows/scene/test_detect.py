@@ -8,10 +8,10 @@ import torch
 from captioners import BrightnessCaptioner, captioned
 from scene_pairs import make_pair
 
-from tiling import Frame, ScenePair, Window
+from tiling import Window
 from workflows import SceneOptions
 from workflows.errors import MemoryExhausted
-from workflows.scene.opening import open_pair, search_area
+from workflows.scene.opening import open_pair
 from workflows.scene.run import detected
 
 # One in the middle, one that lies across the left edge of FOCUS, one far off.
@@ -54,17 +54,6 @@ class Forgetful(BrightnessCaptioner):
         if len(before) > self.most - 2:
             raise self.error
         return super().caption(before, after, **options)
-
-
-def test_the_area_is_what_was_asked_for_and_a_tile_around_it(made):
-    card, options = BrightnessCaptioner().card, SceneOptions(group_distance=10.0)
-    with ScenePair.open(made.before, made.after) as pair:
-        frame, data = Frame(pair.grid, FOCUS), pair.data_near
-    assert search_area(frame, card, SceneOptions(group_distance=0), data) == Window(136, 0, 248, 204)
-    assert search_area(frame, card, SceneOptions(), data) == Window(80, 0, 340, 260)
-    assert search_area(frame, card, options, data) == Window(116, 0, 288, 224)
-    whole = Frame(pair.grid, Window(0, 0, 420, 300))
-    assert search_area(whole, card, options, data) == whole.focus
 
 
 def test_a_box_gives_what_the_whole_scene_gives_there(made):

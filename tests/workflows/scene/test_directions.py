@@ -60,13 +60,6 @@ def test_each_direction_has_its_own_number(pair, ways, told):
         assert ("former" in change.caption) == (change.direction == "replaced")
 
 
-def test_the_smallest_area_is_that_of_a_change_with_both(pair, tmp_path):
-    report, _ = kept(pair, tmp_path, Sides("came", "came", "came", "gone"), min_area=300.0)
-    told = sorted((change.direction, change.count) for change in report.changes)
-    assert told == [("appeared", 3), ("disappeared", 1)]
-    assert plain(remake(report, SceneOptions(min_area=400.0))) == plain(report)
-
-
 def test_a_part_outside_of_what_was_asked_for_is_left_out(pair, tmp_path):
     came, gone = captioned(pair, captioner := Sides("came", "came", "gone", "gone")).changes
     west, south, east, north = came.geometry.bounds

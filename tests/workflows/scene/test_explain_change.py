@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import shutil
 from dataclasses import asdict, replace
 from functools import reduce
@@ -9,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from captioners import BrightnessCaptioner, FactCaptioner, captioned, kept
+from captioners import FactCaptioner, captioned, kept
 from datasets import edit_json
 from scene_pairs import make_pair
 
-from rscc.facts.road_head import BESIDE, NEW
 from rscc.facts.rules import COVERED
 from tiling import NoOverlap
 from workflows.cli.explain import explanation_text
@@ -75,20 +73,6 @@ def test_every_answer_is_shown_with_what_it_takes_to_be_stated(report):
     assert explained.model == "brightness 1.2.3" and explained.reason is None and explained.warnings == ()
 
 
-def test_the_roads_near_a_change_are_shown_with_what_it_takes_to_be_stated(report):
-    set_attributes(report, 1, came=["road", "building"])
-    explained = explain_change(open_report(report), 1, lambda: FactCaptioner(roads=(-4.0, 1.0)))
-    near, new = explained.answers[-2:]
-    assert (near.kind, near.name, near.stated) == ("near", "road", None)
-    assert (new.kind, new.name, new.stated) == ("new near", "road", True)
-    assert (near.least, new.least) == (BESIDE, NEW)
-    assert near.probability == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-3)
-    assert near.probability > new.probability > near.probability * 0.95
-    text = explanation_text(explained.as_dict())
-    assert re.search(r"^road nearby +road +0\.73 +0\.50 +-$", text, re.MULTILINE)
-    assert re.search(r"^new road nearby +road +0\.72 +0\.30 +yes$", text, re.MULTILINE)
-
-
 def test_a_change_that_no_tile_sees_whole_has_one_answer(report):
     captioner = FactCaptioner()
     explained = explain_change(open_report(report), 3, lambda: captioner)
@@ -127,14 +111,6 @@ def test_maps_give_the_evidence_without_scenes_and_network(tmp_path):
         assert [asdict(answer) for answer in found.answers] == [asdict(answer) for answer in again.answers]
     pair.before.unlink()
     assert explain_change(report, 1).answers == explain_change(report, 1, maps=tmp_path / "maps").answers
-
-
-def test_a_model_without_facts_leaves_the_evidence_out(report):
-    captioner = BrightnessCaptioner()
-    explained = explain_change(open_report(report), 1, lambda: captioner)
-    assert explained.answers is None and explained.reason == "brightness 1.2.3 has no fact heads"
-    assert captioner.shapes == []
-    assert explained.as_dict()["evidence"] is None
 
 
 def test_a_report_names_shipped_models_only(report, tmp_path):

@@ -9,8 +9,7 @@ from rasters import ORIGIN, UTM, write_scene
 from scipy import ndimage
 
 from tiling import transformer
-from workflows import SceneOptions, caption
-from workflows.errors import OptionInvalid
+from workflows import caption
 from workflows.options import ExplainOptions
 from workflows.report.reading import open_report
 from workflows.report.scenes import open_scenes
@@ -78,10 +77,3 @@ def test_a_pixel_of_the_scene_before_is_found_where_it_was_moved_to(shifted):
     assert np.abs(crops[0].before.astype(int) - crops[1].before).mean() < 3, "the same ground"
     moved = np.array(crops[1].bounds[:2]) - crops[0].bounds[:2]
     assert moved[0] > 0 > moved[1], "right and down, where AFTER shows it"
-
-
-def test_a_frame_needs_the_alignment():
-    with pytest.raises(OptionInvalid):
-        SceneOptions(frame="after")
-    with pytest.raises(OptionInvalid):
-        SceneOptions(align=True, frame="between")

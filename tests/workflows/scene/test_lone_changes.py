@@ -20,10 +20,6 @@ from rscc.facts.lone_changes import CLEARING, ROAD
 from rscc.facts.rules import FactRules
 from tiling import geodesic_area_m2, to_wgs84
 from workflows import SceneOptions, caption_scene
-from workflows.cli.explain import explanation_text
-from workflows.report.reading import open_report
-from workflows.report.summary import summary_of
-from workflows.scene.explain import explain_change
 from workflows.scene.remake import remake
 
 # Row, column, height, width, brightness after: a house in the north-west; in the south a road of 160 m, or a
@@ -99,15 +95,6 @@ def test_what_is_too_little_is_none(tmp_path, captioner, place):
     assert captioned(made(tmp_path, place), captioner()).changes == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "min_area", "count"),
-    [("road", 100.0, 1), ("road", 4000.0, 0), ("clearing", 2000.0, 1), ("clearing", 5000.0, 0)],
-    indirect=["kind"],
-)
-def test_the_smallest_area_is_that_of_these_too(pair, kind, min_area, count):
-    assert len(alone(kind, captioned(pair, FINDERS[kind](), min_area=min_area))) == count
-
-
 def test_what_lies_outside_of_what_was_asked_for_is_left_out(pair, kind):
     house, lone = captioned(pair, FINDERS[kind]()).changes
     within = captioned(pair, FINDERS[kind](), bounds=house.geometry.bounds)
@@ -158,19 +145,6 @@ def test_a_road_has_been_there_where_it_was_before(tmp_path):
     (tmp_path / "later").mkdir()
     pair, again = (made(folder, PLACES["road"]) for folder in (tmp_path, tmp_path / "later"))
     assert caption_scene(pair.after, again.after, RoadCaptioner(), SceneOptions()).changes == []
-
-
-@ROADS
-def test_a_road_is_explained_and_summed_up(pair, tmp_path):
-    report = captioned(pair, RoadCaptioner())
-    assert report.changes[1].score == pytest.approx(1 / (1 + np.exp(-3)), abs=1e-3)
-    source = report.write(tmp_path / "r.geojson")
-    explained = explain_change(open_report(source), 2, RoadCaptioner)
-    assert explained.answers is not None
-    came = {(one.kind, one.name): one.stated for one in explained.answers}
-    assert came["came", "road"] and ("new near", "road") not in came, "it tells of roads beside a change"
-    assert "new road nearby" not in explanation_text(explained.as_dict())
-    assert "road" in str(summary_of(report.changes))
 
 
 def test_a_clearing_around_a_house_is_told_by_the_house(tmp_path):

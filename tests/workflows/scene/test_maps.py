@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import random
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -187,21 +185,6 @@ def test_the_outlines_have_no_influence_on_the_maps_but_inputs_and_models_have(p
     assert resumed(pair, folder, Counting(weights_sha256="1" * 64)) == 0
     os.utime(pair.after, ns=(1, 1))
     assert resumed(pair, folder) == 0
-
-
-def test_another_scene_in_an_archive_of_the_same_name_starts_again(pair, folder, tmp_path):
-    archive = tmp_path / "after.zip"
-
-    def zipped(after):
-        with zipfile.ZipFile(archive, "w") as file:
-            file.write(after, "after.tif")
-        return dataclasses.replace(pair, after=archive)
-
-    captioned(zipped(pair.after), resume=folder)
-    assert resumed(dataclasses.replace(pair, after=archive), folder) > 0
-    (tmp_path / "other").mkdir()
-    other = make_pair(tmp_path / "other", SPOTS[2:], size=SIZE)
-    assert resumed(zipped(other.after), folder) == 0
 
 
 @pytest.mark.slow

@@ -39,21 +39,6 @@ def test_who_gives_up_begins_no_more_batches():
     assert len(begun) <= 2
 
 
-def test_results_come_in_order_and_few_batches_are_taken_ahead():
-    taken = []
-
-    def batches():
-        for number in range(9):
-            taken.append(number)
-            yield number
-
-    for streams in (0, 1, 2):
-        taken.clear()
-        with side_by_side(lambda number: 10 * number, batches(), streams) as results:
-            assert next(results) == 0 and len(taken) == streams + 1
-            assert [*results] == [10 * number for number in range(1, 9)]
-
-
 class Counting(BrightnessCaptioner):
     """Counts the calls that are in it at a time; those of ``together`` wait for each other."""
 

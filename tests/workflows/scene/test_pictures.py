@@ -17,7 +17,7 @@ from tiling import (
     TilingError,
     TooFewBands,
 )
-from workflows.errors import OptionInvalid, OutputExists, PicturesDiffer
+from workflows.errors import OutputExists, PicturesDiffer
 from workflows.scene.pictures.draw import draw, write_picture
 from workflows.scene.pictures.explain import ExplainOptions, explain_pair, read_pair
 
@@ -61,12 +61,6 @@ def test_the_crop_of_the_largest_change_by_default(pair):
     assert west < lon < east and south < lat < north
     assert (east - west) * 111_320 * np.cos(np.radians(lat)) == pytest.approx(32, rel=0.03)
     assert (north - south) * 111_320 == pytest.approx(32, rel=0.03)
-
-
-def test_the_largest_change_in_a_box(pair):
-    lon, lat = middle_of(pair.truth[0])
-    result = explained(pair, bounds=(lon - 3e-4, lat - 2e-4, lon + 3e-4, lat + 2e-4))
-    assert result.crop.changed and middle(result) == 220
 
 
 def test_the_place_that_is_asked_for(pair):
@@ -142,20 +136,6 @@ def test_pictures_are_cut_at_a_pixel(pictures):
     assert result.crop.after.shape == (3, 64, 64)
     np.testing.assert_array_equal(result.crop.after[:, :, :32], 90)
     np.testing.assert_array_equal(result.crop.after[:, :, 32:], 200)
-
-
-@pytest.mark.parametrize(
-    ("options", "size", "words"),
-    [
-        ({"pixel": (128, 0)}, 64, "column 128, row 0 is outside its 128 x 96 pixels"),
-        ({"pixel": (3, 3)}, 112, "hold no crop of 112"),
-        ({"at": (1, 2)}, 64, r"one\.png: .*--window"),
-        ({"bounds": (1, 2, 3, 4)}, 64, r"one\.png: .*--window"),
-    ],
-)
-def test_places_that_pictures_do_not_have(pictures, options, size, words):
-    with pytest.raises(OptionInvalid, match=words):
-        explain_pair(*pictures, BrightnessCaptioner(tile_size=size), ExplainOptions(**options))
 
 
 def test_pictures_that_cannot_be_compared_are_refused(pictures, pair, tmp_path):

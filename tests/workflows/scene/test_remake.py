@@ -174,12 +174,6 @@ def test_what_the_scout_ruled_out_is_not_made_up(pair, tmp_path):
         remake(fast, SceneOptions(threshold=0.05))
 
 
-def test_a_name_of_maps_that_no_folder_can_have_counts_as_none(ungrouped):
-    named = replace(ungrouped, run={**ungrouped.run, "maps": "/" + "x" * 5000})
-    with pytest.raises(OptionInvalid):
-        remake(named, SceneOptions(threshold=0.3))
-
-
 def test_sentences_of_the_decoder_need_the_scenes(pair, tmp_path):
     report, _ = kept(pair, tmp_path)
     with pytest.raises(OptionInvalid):
@@ -192,17 +186,3 @@ def test_a_run_that_fails_leaves_no_temporary_maps(tmp_path, monkeypatch):
     with pytest.raises(NothingValid):
         captioned(pair)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["after.tif", "before.tif"]
-
-
-def test_the_commands(rscc_command, pair, tmp_path):
-    report, maps = tmp_path / "r.geojson", tmp_path / "maps"
-    words = ("caption", pair.before, pair.after, "-o", report, "--keep-maps", maps, "--json")
-    code, out, err = rscc_command(*words, "--group-distance", "0")
-    assert code == 0, err
-    facts = json.loads(out)
-    assert facts["maps"] == facts["run"]["maps"] == str(maps)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "after.tif", "before.tif", "maps", "r.geojson", "r.qml",
-    ]  # fmt: skip
-    code, out, err = rscc_command("convert", report, tmp_path / "few.gpkg", "--threshold", "0.72")
-    assert code == 2 and "decoder" in err

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from rasters import UTM, write_scene
 from report_checks import load_valid
 from scene_pairs import make_pair
 
-from rscc.captioner import Captioner
 from tiling import NothingValid, transformer
-from workflows import SceneOptions, caption_scene
+from workflows import SceneOptions
 from workflows.errors import OptionInvalid
 from workflows.identity import SceneIdentities
 from workflows.report.record import hash_of
@@ -37,18 +35,6 @@ def iou(first, second):
     return first.intersection(second).area / first.union(second).area
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"gsd": 0.001},
-        {"overlap": 32},
-    ],
-)
-def test_options_that_do_not_fit_the_pair_or_the_model_are_refused(three, options):
-    with pytest.raises(OptionInvalid):
-        captioned(three, **options)
-
-
 def test_three_changes_are_found_where_they_are_with_their_words(three):
     report = captioned(three)
     assert [change.id for change in report.changes] == [1, 2, 3]
@@ -61,16 +47,6 @@ def test_three_changes_are_found_where_they_are_with_their_words(three):
         assert change.alternatives == ("alternative 1", "alternative 2")
     captions = [f"brightness {brightness} appears" for brightness in (220, 240, 10)]
     assert [change.caption for change in report.changes] == captions
-
-
-def test_one_scene_given_twice_is_said(three):
-    report = captioned(replace(three, after=three.before))
-    assert not report.changes
-    assert report.run["warnings"] == [f"{three.before}: it was given twice, so nothing can have changed"]
-    linked = three.before.with_name("linked.tif")
-    linked.symlink_to(three.before)
-    report = captioned(replace(three, after=linked))
-    assert report.run["warnings"] == [f"{linked}: it was given twice, so nothing can have changed"]
 
 
 def test_ids_run_from_north_to_south_and_from_west_to_east(tmp_path):
@@ -111,13 +87,6 @@ def test_tiled_equals_whole(tmp_path):
         assert [c.change_probability for c in tiled.changes] == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_change_larger_than_a_crop_speaks_of_its_tiles(tmp_path):
-    pair = make_pair(tmp_path, [(10, 10, 130, 90, 240), (10, 100, 130, 60, 220)])
-    [change] = captioned(pair, overlap=16).changes
-    words = {change.caption, *change.alternatives}
-    assert {"brightness 240 appears", "brightness 220 appears"} <= words
-
-
 def test_small_changes_are_left_out_by_their_area_on_the_ground(tmp_path):
     # At 0.5 m: 4 m2, 16 m2, 36 m2, 100 m2.
     pair = make_pair(tmp_path, [(10 + 30 * n, 20, side, side, 240) for n, side in enumerate((4, 8, 12, 20))])
@@ -125,13 +94,6 @@ def test_small_changes_are_left_out_by_their_area_on_the_ground(tmp_path):
         changes = captioned(pair, min_area=smallest, simplify=0, group_distance=0).changes
         assert len(changes) == count
         assert all(change.area_m2 >= smallest for change in changes)
-
-
-def test_the_threshold_is_the_models_unless_given(tmp_path):
-    pair = make_pair(tmp_path, [(20, 20, 30, 30, 170)])
-    for threshold, used, count in ((None, 0.5, 1), (0.9, 0.9, 0)):
-        report = captioned(pair, threshold=threshold)
-        assert (report.run["settings"]["threshold"], len(report.changes)) == (used, count)
 
 
 def test_scenes_are_brought_to_the_models_resolution(tmp_path):
@@ -277,9 +239,3 @@ def test_dates_that_are_valid_nowhere_together_are_refused(tmp_path):
         write_scene(path, image, nodata=0)
     with pytest.raises(NothingValid, match=r"before\.tif and .*after\.tif"):
         captioned(made)
-
-
-def test_without_a_captioner_the_default_model_is_loaded(tmp_path, monkeypatch):
-    pair = make_pair(tmp_path, [(30, 30, 20, 20, 240)])
-    monkeypatch.setattr(Captioner, "load", lambda: BrightnessCaptioner())
-    assert caption_scene(pair.before, pair.after).changes == captioned(pair).changes != []

@@ -133,19 +133,6 @@ def test_roads_are_looked_for_near_a_change_alone(pair):
     assert found[1].new < NEW
 
 
-def test_without_facts_the_decoder_speaks_and_their_fields_stay_empty(pair):
-    for change in captioned(pair, FactCaptioner(), ground=False).changes:
-        assert change.caption.startswith("brightness") and change.direction is None and change.came == ()
-
-
-def test_words_cost_no_tile_that_the_search_has_not_seen(pair):
-    captioner = FactCaptioner()
-    report = captioned(pair, captioner)
-    shown = captioner.seen
-    assert captioner.surveyed == shown == report.run["tiling"]["tiles"]
-    assert not captioner.crops, "no crop is described"
-
-
 def test_a_change_without_a_sure_object_has_a_lower_score(pair, monkeypatch):
     sure = captioned(pair, FactCaptioner()).changes
     monkeypatch.setattr("workflows.scene.found.SURE", 2.0)

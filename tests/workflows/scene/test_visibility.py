@@ -91,17 +91,6 @@ def test_ground_without_data_counts_as_fill(tmp_path):
     assert "were without data" in report.run["summary"]["text"]
 
 
-def test_a_clear_scene_says_nothing_of_it(tmp_path):
-    report = captioned(make_pair(tmp_path, HOUSES[:1]))
-    assert report.run["not_judged"] == {
-        "area_m2": 0,
-        "share": 0,
-        "by": dict.fromkeys(("fill", "cloud", "shadow", "haze"), 0),
-        "outline": None,
-    }
-    assert "under" not in report.run["summary"]["text"]
-
-
 def test_no_clearing_is_found_where_it_cannot_be_seen(tmp_path):
     pair = make_pair(tmp_path, [(16, 16, 112, 176, 160)])
     assert len(captioned(pair, ClearingCaptioner()).changes) == 1
