@@ -17,10 +17,8 @@ from rscc_changes.command import (
     CommandMissing,
     Gauge,
     RunFailed,
-    clean_environment,
     find_command,
     plain,
-    read_event,
     run,
 )
 
@@ -72,19 +70,6 @@ def test_windows_has_other_names_and_the_current_folder_is_never_looked_at(tmp_p
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CommandMissing):
         find_command("", {"PATH": ".::", "PIPX_BIN_DIR": "."}, tmp_path / "empty", windows=False)
-
-
-def test_what_is_meant_for_qgis_is_not_told():
-    theirs = {"PYTHONHOME": "/qgis", "PYTHONPATH": "/qgis", "PROJ_LIB": "/qgis", "Gdal_Data": "/qgis"}
-    ours = {"PATH": "/bin", "HOME": "/home", "AWS_PROFILE": "me", "CUDA_VISIBLE_DEVICES": "0"}
-    assert clean_environment({**theirs, **ours}) == {**ours, "PYTHONUTF8": "1"}
-
-
-@pytest.mark.parametrize(
-    "line", ["", "rscc: warning: x", "[1]", '{"event": 3}', "{", "[" * 100_000, '"done"']
-)
-def test_other_lines_are_no_events(line):
-    assert read_event(line) is None
 
 
 def test_progress_runs_through_the_stages_and_never_back():

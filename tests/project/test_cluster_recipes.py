@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from archive_commands import OURS
 from scene_pairs import make_pair
 
@@ -57,16 +56,3 @@ def test_the_jobs_of_an_array_fill_one_archive(machine, monkeypatch):
     with (machine / "archive" / "summary.csv").open(newline="") as file:
         states = {row["pair"]: row["state"] for row in csv.DictReader(file)}
     assert states == {"p0": "done", "p1": "failed", "p2": "done"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("role", ["worker", "scheduler"])
-def test_dask_knows_the_options_of_the_manifest(role):
-    cluster = next(yaml.safe_load_all((RECIPES / "kubernetes.yaml").read_text()))
-    (container,) = cluster["spec"][role]["spec"]["containers"]
-    command, kind, *words = container["args"]
-    assert (command, kind) == ("dask", role)
-    line = [sys.executable, "-m", "dask", kind, "--help"]
-    text = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True).stdout
-    for word in words:
-        assert not word.startswith("--") or word in text or word.replace("--no-", "--") in text

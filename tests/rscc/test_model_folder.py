@@ -4,7 +4,7 @@ import os
 
 import pytest
 import torch
-from saved_models import edit, saved, tiny_facts, tiny_phrasing
+from saved_models import edit, saved, tiny_facts
 from tiny_models import READINGS, TinyTextEncoder, random_images, tiny_model
 
 from rscc.errors import ModelFolderInvalid, ModelNotFound
@@ -179,18 +179,6 @@ def test_names_too_long_for_the_system_are_of_no_file(tmp_path, tiny_registered)
     assert len(str(caught.value)) < 300 + len(str(tmp_path))
     with pytest.raises(ModelNotFound):
         find_model("x" * 5000)
-
-
-def test_a_folder_may_tell_facts(tmp_path, tiny_registered) -> None:
-    assert load_facts(saved(tmp_path / "plain")) is None
-    facts = tiny_facts(tiny_phrasing(), sure=(0.7,) * 15)
-    folder = saved(tmp_path / "model", facts=facts)
-    assert folder.has_facts and folder == open_model_folder(tmp_path / "model", check_hashes=True)
-    loaded = load_facts(folder)
-    assert loaded is not None and loaded.rules == facts.rules
-    assert loaded.phrasing is not None and loaded.phrasing.rarity == tiny_phrasing().rarity
-    again = saved(tmp_path / "model")
-    assert not again.has_facts and not any((again.path / name).exists() for name in FACTS)
 
 
 @pytest.mark.parametrize("name", sorted(FACTS))

@@ -7,12 +7,11 @@ import pytest
 import torch
 from saved_models import edit_member, saved, tiny_facts, tiny_phrasing
 from tiny_models import overflowing, random_arrays, tiny_model
-from torch import nn
 
 from rscc.captioner import Captioner
 from rscc.errors import ModelFolderInvalid, NonFiniteOutput
 from rscc.model_folder import load_facts, load_model, open_model_folder
-from rscc.weights import built_for, check_finite
+from rscc.weights import check_finite
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -85,10 +84,3 @@ def test_rules_that_are_no_numbers_are_refused(name, shape, tmp_path) -> None:
     edit_member("facts.json", **{f"rules__{name}": np.full(shape, np.nan).tolist()})(folder.path)
     with pytest.raises(ModelFolderInvalid):
         load_facts(folder)
-
-
-def test_initial_values_that_are_drawn_until_they_fit_end():
-    weight = nn.Parameter(torch.full((4, 4), 1e30))
-    with built_for(16):
-        nn.init.trunc_normal_(weight)
-    assert weight.abs().max() <= 2

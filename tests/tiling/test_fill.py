@@ -180,18 +180,6 @@ def test_a_value_beyond_all_others_is_fill_anywhere(tmp_path):
     assert not valid[hole].any() and valid.mean() > 0.8 and note.startswith(f"{dates[1]}: ")
 
 
-def test_fill_follows_a_scene_that_is_moved(tmp_path):
-    ground = textured(400, 480, seed=3)
-    ground = np.clip(ground + np.random.default_rng(0).integers(-20, 20, ground.shape), 1, 254)
-    before, after = ground[:, 40:360, 40:440].astype("uint8"), ground[:, 35:355, 37:437].astype("uint8")
-    after = after.copy()
-    after[:, :, :120] = 0
-    with ScenePair.open(*write_dates(tmp_path, before, after), align=True) as pair:
-        assert pair.registration.applied == (-3.0, -5.0)
-        valid = whole(pair)[2]
-    assert not valid[:, :117].any() and valid[:300, 125:390].all()
-
-
 def test_fill_takes_no_part_in_spectral_bands(tmp_path):
     from tiling import SpectralPair
 

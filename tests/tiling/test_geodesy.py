@@ -1,16 +1,14 @@
 import math
 
 import pytest
-from affine import Affine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import Transformer
-from rasterio.crs import CRS
 from shapely import affinity
 from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import geodesic_area_m2, to_wgs84
-from tiling.geodesy import ground_sampling, transformer, utm_crs
+from tiling.geodesy import utm_crs
 
 
 @settings(max_examples=20, deadline=None)
@@ -56,28 +54,6 @@ def test_what_crosses_the_antimeridian_is_cut_there(crs, lat):
     assert all(part.exterior.is_ccw for part in moved.geoms)
     assert all(part.bounds[2] - part.bounds[0] < 1 for part in moved.geoms)
     assert geodesic_area_m2(moved) == pytest.approx(whole.area, rel=5e-3 if crs != "EPSG:3832" else 0.2)
-
-
-@pytest.mark.parametrize(
-    ("crs", "x", "y", "cell", "metres"),
-    [
-        ("EPSG:32633", 500_000, 5_600_000, 0.5, 0.5),
-        ("EPSG:2263", 985_000, 200_000, 2.0, 2 * 1200 / 3937),  # US survey feet
-        ("EPSG:3857", 1_000_000, 8_399_737.9, 1.0, 0.5012),  # at 60 degrees north a unit is half a metre
-    ],
-)
-def test_ground_sampling_is_in_metres_on_the_ground(crs, x, y, cell, metres):
-    assert ground_sampling(crs, Affine(cell, 0, x, 0, -cell, y), 10, 10) == pytest.approx(
-        (metres, metres), rel=2e-3
-    )
-
-
-@pytest.mark.parametrize("codes", [(3067, 2393), (5110, 27393)])
-def test_grids_whose_datums_only_one_proj_can_name_are_brought_together(codes):
-    lon, lat = (25.1, 60.1) if codes[0] == 3067 else (10.5, 59.9)
-    crss = [CRS.from_epsg(code) for code in codes]
-    places = [transformer("EPSG:4326", f"EPSG:{code}").transform(lon, lat) for code in codes]
-    assert transformer(*crss).transform(*places[0]) == pytest.approx(places[1], abs=2)
 
 
 @pytest.mark.parametrize(

@@ -28,16 +28,6 @@ def test_an_area_has_the_tiles_of_the_whole_that_see_it(grid):
         assert tile.core == core if core else not tile.core
 
 
-@given(grids(areas=False))
-def test_tiles_begin_on_the_lattice_but_for_the_first_and_the_last(grid):
-    step = grid.tile - grid.overlap
-    for axis, size, anchor in zip(
-        (grid.columns, grid.rows), (grid.width, grid.height), grid.anchor, strict=True
-    ):
-        assert axis.starts[0] == 0 and max(axis.stops) == axis.stops[-1] >= size
-        assert all((start + anchor) % step == 0 for start in axis.starts[1:-1])
-
-
 @given(grids())
 def test_tiles_come_in_row_major_order_and_share_at_least_the_overlap(grid):
     for tile in grid:  # they stick out only of a small scene

@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shapely.geometry import box
@@ -8,25 +7,6 @@ from tiling import ChangeRegion, group_regions
 
 def region(outline):
     return ChangeRegion(outline, outline, 0.9, max(1, round(outline.area)))
-
-
-def row_of(*lefts):
-    return [region(box(left, 0, left + 2, 2)) for left in lefts]
-
-
-@pytest.mark.parametrize(
-    ("lefts", "distance", "events"),
-    [
-        ((0, 5, 20), 3, [[0, 1], [2]]),
-        ((0, 5, 20), 2.999, [[0], [1], [2]]),
-        ((0, 2, 5), 0, [[0, 1], [2]]),  # the first two touch
-        (range(0, 100, 4), 2, [list(range(25))]),  # one row, though its ends are far apart
-        ((50, 0, 53, 100, 3), 1, [[0, 2], [1, 4], [3]]),  # in the order of their first region
-        ((), 10, []),
-    ],
-)
-def test_near_regions_are_one_event_and_far_ones_are_not(lefts, distance, events):
-    assert group_regions(row_of(*lefts), distance) == events
 
 
 @given(

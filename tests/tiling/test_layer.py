@@ -4,11 +4,9 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from affine import Affine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from painted_ground import PLACES, Ground, View
-from rasters import ORIGIN, north_up, textured, write_scene
 from scipy.ndimage import distance_transform_edt
 
 from tiling import Window, describe
@@ -109,25 +107,3 @@ def test_what_has_no_data_leaks_into_nothing(tmp_path, dtype, way, data):
     distance[inside] = far[row[inside].astype(int), col[inside].astype(int)]
     assert seen[distance > 2 + 1.5 * grid.gsd / view.gsd].all()
     assert not seen[inside & (distance == 0)].any()
-
-
-@pytest.mark.parametrize("kind", ["same", "flipped", "warped"])
-def test_a_layer_can_be_displaced(tmp_path, kind):
-    image = textured(80, 100)
-    plain = north_up()
-    transform = Affine(0.5, 0, plain.c, 0, 0.5, plain.f - 40) if kind == "flipped" else plain
-    pixels = image[:, ::-1] if kind == "flipped" else image
-    info = describe(write_scene(tmp_path / "a.tif", pixels, transform=transform))
-    other = plain if kind != "warped" else north_up(ORIGIN[0] + 0.2, ORIGIN[1])
-    before = describe(write_scene(tmp_path / "b.tif", image, transform=other))
-    grid = plan_grid(before, info)
-    still = read_all(GriddedScene.of(info, RGB, grid))
-    moved = read_all(GriddedScene.of(info, RGB, grid, (3.0, -2.0)))
-    assert np.array_equal(moved[0][:, :-2, 3:], still[0][:, 2:, :-3])
-    assert not moved[1][:, :2].any() and not moved[1][-2:].any()
-    assert (GriddedScene.of(info, RGB, grid, (3.0, -2.0)).offset is None) == (kind == "warped")
-    if kind == "warped":
-        return  # what was mixed already is not mixed once more
-    half = read_all(GriddedScene.of(info, RGB, grid, (0.5, 0.0)))
-    mean = (still[0][:, :, 5:-5].astype(float) + still[0][:, :, 4:-6]) / 2
-    assert np.abs(half[0][:, :, 5:-5] - mean).max() <= 1

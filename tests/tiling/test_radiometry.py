@@ -10,18 +10,6 @@ def samples(dtype, low, high, seed=0):
     return np.random.default_rng(seed).uniform(low, high, (3, 5000)).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", ["uint16", "int16", "float32"])
-def test_one_type_shares_one_table_fitted_on_both_dates(dtype):
-    before, after = samples(dtype, 100, 1000), samples(dtype, 2000, 3000, 1)
-    stretch = Stretch.fit(before, after)
-    assert stretch.kind == "shared" and stretch.before is stretch.after
-    expected = np.percentile(np.concatenate([before, after], axis=1).astype(float), (2, 98), axis=1)
-    np.testing.assert_allclose([stretch.before.low, stretch.before.high], expected)
-    # The dates do not become alike: what differs on the ground differs in the picture.
-    dark, bright = stretch.before.apply(before[:, None]), stretch.after.apply(after[:, None])
-    assert bright.mean() - dark.mean() > 100
-
-
 def test_scenes_of_different_types_meet_at_their_percentiles():
     ground = samples("float64", 20, 230)
     eight, sixteen = ground.astype(np.uint8), (ground * 40 + 300).astype(np.uint16)

@@ -22,20 +22,6 @@ from tiling import (
 IMAGE = textured(40, 60)
 
 
-def test_what_a_scene_says_of_itself(tmp_path):
-    path = write_scene(
-        tmp_path / "a.tif", IMAGE, nodata=7, tags={"ACQUISITIONDATETIME": "20150820"}, alpha=np.ones((40, 60))
-    )
-    info = describe(str(path))
-    assert (info.path, info.driver, info.width, info.height, info.count) == (str(path), "GTiff", 60, 40, 4)
-    assert (info.dtype, info.nodata, info.gsd) == ("uint8", 7, 0.5)
-    assert info.crs.to_string() == "EPSG:32633"
-    assert info.transform == north_up() and info.north_up
-    assert info.bounds == (500_000, 5_599_980, 500_030, 5_600_000)
-    assert info.tags["ACQUISITIONDATETIME"] == "20150820"
-    assert info.colors == ("red", "green", "blue", "alpha") and info.masked_by == "nodata"
-
-
 @pytest.mark.parametrize(
     "content", [b"", b"not a picture", b"<html></html>", b"II*\0", b"\x89PNG\r\n\x1a\nrest", b"\xff\xd8\xff"]
 )

@@ -1,12 +1,10 @@
 import os
 import shutil
-import threading
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from workflows import identity
 from workflows.identity import END_BYTES, SceneIdentities
 
 
@@ -25,14 +23,6 @@ def read(monkeypatch) -> list[str]:
         SceneIdentities, "_read", lambda self, *file: paths.append(file[0]) or real(self, *file)
     )
     return paths
-
-
-@pytest.fixture
-def unreadable(monkeypatch) -> None:
-    def refuse(*_):
-        raise PermissionError
-
-    monkeypatch.setattr(SceneIdentities, "_read", refuse)
 
 
 def identity_of(path, full=False):
@@ -214,35 +204,3 @@ def test_what_is_missing_or_no_file_has_an_identity_and_is_not_opened(tmp_path):
     assert len({*absent, identity_of(tmp_path / "pipe.tif"), identity_of(tmp_path)}) == 6
     (tmp_path / "a.tif").touch()
     assert identity_of(tmp_path / "a.tif") not in absent
-
-
-DEADLINE = 60
-
-
-def many(folder, count=40):
-    for number in range(count):
-        (folder / f"{number}.tif").write_bytes(bytes([number]))
-        (folder / f"{number}.tfw").write_bytes(bytes([number]))
-    return [str(folder / f"{number}.tif") for number in range(count)]
-
-
-@pytest.mark.parametrize("full", [False, True])
-def test_slow_files_are_looked_at_several_at_once_with_the_same_result(tmp_path, monkeypatch, full):
-    names = [*many(tmp_path), "https://host/a.tif", str(tmp_path / "absent.tif")]
-    one_by_one = [SceneIdentities({}, full).of(name) for name in names]
-    monkeypatch.setattr(identity, "SLOW", 0)
-    own, meeting = SceneIdentities._read, threading.Barrier(4)
-
-    def read(self, path, status):
-        if path in names[1:5]:  # only four threads at once get past this
-            meeting.wait(DEADLINE)
-        return own(self, path, status)
-
-    monkeypatch.setattr(SceneIdentities, "_read", read)
-    kept = {}
-    scenes = SceneIdentities(kept, full)
-    scenes.look_at(names[:1])
-    assert scenes._is_slow
-    scenes.look_at(names)
-    assert [scenes.of(name) for name in names] == one_by_one
-    assert len(kept) == 80

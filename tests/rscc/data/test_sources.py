@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from datasets import write_image
 from training_runs import quick_config
 
 from rscc.data import sources
-from rscc.data.pairs import FLIPS, PairRecord, flip_words, read_pair
+from rscc.data.pairs import FLIPS, flip_words, read_pair
 from rscc.data.sources import CaptionText, FeatureCaptionSource, ImageCaptionSource, MaskSource, all_forms
 from rscc.text.vocabulary import Vocabulary
 
@@ -37,15 +36,6 @@ def reversible(record, number):
     """Give a pair a sentence for the way back, in other words than its own; every other pair."""
     said = (f"pair {number} is gone on the left", f"pair {number} was at the top")
     return replace(record, reversed_captions=said) if number % 2 else record
-
-
-def twice(folder, image, *, mask=None, **values) -> PairRecord:
-    """A pair that shows the same image on both dates."""
-    write_image(folder / "a.png", image)
-    if mask is not None:
-        values["mask"] = folder / "m.png"
-        write_image(values["mask"], mask)
-    return PairRecord("same", folder / "a.png", folder / "a.png", **values)
 
 
 def mask_source(records, **values) -> MaskSource:
@@ -172,17 +162,3 @@ def test_crops_of_one_date_show_no_change(records) -> None:
     assert all(alike(1.0))
     assert 0 < sum(alike(0.5)) < 8
     assert not any(alike(0.0))
-
-
-def test_crops_show_as_much_ground_as_the_scales_say(tmp_path) -> None:
-    """An image of 64 px is a crop of 32 px at scale 2, and a square in it has half of its side there."""
-    mask = np.zeros((64, 64), np.uint8)
-    mask[24:40, 24:40] = 255
-    record = twice(tmp_path, np.full((64, 64, 3), 90, np.uint8), mask=mask, gsd=0.5)
-
-    def seen(scale: float) -> set[int]:
-        source = mask_source([record], batch_size=1, seed=0, scales=(scale, scale))
-        return {int(batch.mask.sum()) for number in range(20) for batch in source.epoch(number)}
-
-    assert seen(2.0) == {8 * 8}
-    assert max(seen(1.0)) == 16 * 16

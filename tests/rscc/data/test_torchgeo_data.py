@@ -6,10 +6,8 @@ import pytest
 import torch
 from datasets import LATER, WRITERS, write_levir_cc
 from tiny_models import TinyTextEncoder
-from torch.utils.data import DataLoader
 
 from rscc.data.pairs import flip_words
-from rscc.errors import ConfigInvalid
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of the libraries
 
@@ -144,11 +142,3 @@ def test_captions_stay_whole_and_turn_with_the_images(ours, tmp_path):
         assert turned["caption"] == [flip_words(caption, way) for caption in data[0]["caption"]]
         seen.add(way)
     assert len(seen) == 4
-
-
-def test_a_task_without_training_pairs_and_an_unknown_transform_are_refused(ours, tmp_path):
-    loader = DataLoader(ours.LEVIRCC(write_levir_cc(tmp_path)), collate_fn=ours.collate_pairs)
-    with pytest.raises(ConfigInvalid, match="records"):
-        trainer(tmp_path).fit(ours.ChangeCaptioningTask("rdd_levir_cc"), loader)
-    with pytest.raises(ConfigInvalid, match="turn"):
-        ours.LEVIRCCDataModule(root=tmp_path, augment=["turn"])

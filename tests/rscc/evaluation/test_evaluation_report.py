@@ -4,12 +4,10 @@ import json
 
 import pytest
 from report_checks import cells_of
-from training_runs import kinds_of, report_of, row_of
+from training_runs import report_of, row_of
 
-from rscc.errors import WeightsNotFound
-from rscc.evaluation import evaluate as evaluate_module
 from rscc.evaluation.baselines import ALWAYS_NO_CHANGE, FREQUENT_CHANGE, TEMPLATE_BY_COUNT
-from rscc.evaluation.score_rows import PEOPLE, SUBSETS
+from rscc.evaluation.score_rows import PEOPLE
 
 pytest.importorskip("pycocoevalcap")
 
@@ -32,17 +30,6 @@ def test_objects_that_no_reference_names_are_counted_where_captions_speak_of_the
     assert "hallucination_rate" not in other.intervals
 
 
-def test_without_a_parser_objects_are_left_out_and_the_notes_say_so(records, train, monkeypatch) -> None:
-    def absent():
-        raise WeightsNotFound("no parser here")
-
-    monkeypatch.setattr(evaluate_module, "load_parser", absent)
-    report = report_of(records, train)
-    assert row_of(report, "brightness", "all").objects is None
-    assert report.facts[0].objects is None and len(tables_of(report.as_text(), "objects P")) == 1
-    assert "Note: objects that no reference names are not counted: no parser here" in report.as_text()
-
-
 def test_facts_of_changed_pairs_stand_beside_those_of_people_and_of_counting(records, train) -> None:
     """The captioner says "two villas are built" of new villas and of felled trees."""
     pytest.importorskip("spacy")
@@ -60,13 +47,3 @@ def test_facts_of_changed_pairs_stand_beside_those_of_people_and_of_counting(rec
     assert [one["name"] for one in values] == list(rows)
     assert values[0]["objects_by_class"]["building"]["right"] == 1
     assert values[0]["direction"]["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
-
-
-def test_kinds_are_read_from_references_where_the_data_name_none(records, train) -> None:
-    pytest.importorskip("spacy")
-    report = report_of(records, train, kinds=True)
-    assert {row.subset for row in report.rows} == {*SUBSETS, "building", "vegetation"}
-    assert row_of(report, "brightness", "building").captions.count == 1
-    assert report.run["counts"]["vegetation"] == 1
-    named = report_of(kinds_of(records), train, kinds=True)
-    assert {row.subset for row in named.rows} == {*SUBSETS, "add", "drop"}

@@ -49,9 +49,3 @@ def test_our_row_stands_where_its_cider_puts_it_and_last_without_one() -> None:
     assert cells[4][1:] == ["9", "beam of 3", "45.0", "–", "60.0", "100.0", "this run"]
     assert cells[5][1:] == ["9", "–", "50.0", "30.0", "–", "90.0", "First, Table 1; Second, Table 3"]
     assert compared_cells(own_row(cider=None, meteor=99.0))[-1][0] == "> ours"
-
-
-def test_a_row_names_its_metrics_beside_its_method() -> None:
-    row = made_up("Beta", cider=120.0, decoding="greedy").as_dict()
-    assert row.items() >= {"method": "Beta", "cider": 120.0, "decoding": "greedy"}.items()
-    assert "scores" not in row

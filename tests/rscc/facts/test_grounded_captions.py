@@ -34,25 +34,6 @@ def test_a_picture_is_told_with_number_place_and_probability() -> None:
     assert caption.text not in caption.alternatives and len(set(caption.alternatives)) == 4
 
 
-@pytest.mark.parametrize(
-    ("side", "gsd", "large"),
-    [(42, 0.5, False), (43, 0.5, True), (43, 0.4, False), (54, 0.4, True)],  # 441, 462, 296 and 467 m2
-)
-def test_large_buildings_are_no_houses(side, gsd, large) -> None:
-    mask = np.zeros((64, 64), bool)
-    mask[:side, :side] = True
-    caption = tiny_facts().picture_caption(LOGITS, LOGITS, mask, 1.0, gsd=gsd)
-    assert caption.facts.large is large
-    said = " ".join((caption.text, *caption.alternatives))
-    assert ("house" in said) is not large and ("large building" in said) is large
-
-
-def test_too_little_for_words_is_said_and_flagged() -> None:
-    caption = told(logits_of("around road"), 2, 0.9)
-    assert (caption.text, caption.score, caption.alternatives) == ("something changed", 0.0, ())
-    assert caption.changed and not caption.confident
-
-
 def test_a_change_on_a_map_is_certain() -> None:
     facts = ChangeFacts(came={"building": 0.9}, count=12, place=("north",))
     caption = map_caption(facts)

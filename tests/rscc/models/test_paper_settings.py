@@ -4,16 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from tiny_models import (
     CAPTIONS,
-    ENTITIES,
-    fill_retriever,
     full_batch,
     pair_view,
     randoms,
     slow_linear,
-    tiny_backbone,
     tiny_model,
     tiny_vocabulary,
     values,
@@ -109,35 +105,6 @@ def test_a_term_teaches_the_parts_that_it_is_about(paper, follow, term, taught, 
     parts = {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None}
     assert taught <= parts
     assert not untaught & parts
-
-
-@pytest.mark.parametrize(
-    ("name", "tokens"),
-    [
-        ("scorer_levir_cc", 14 * 14),
-        ("dirl_levir_cc", 14 * 14),
-        ("rdd_levir_cc", 14 * 14),
-        *((f"cheers_{data}", 14 * 14) for data in ("clevr_change", "clevr_dc", "spot_the_diff", "levir_cc")),
-    ],
-)
-def test_the_papers_configs_give_the_papers_sizes(name, tokens) -> None:
-    config = load_config(name).model
-    assert (config.width, config.word_width, config.decoder_layers) == (512, 300, 2)
-    assert load_config(name).data.size // 16 == 14
-    if config.paper == "cheers":
-        config = replace(config, options={**config.options, "entity_names": list(ENTITIES)})
-    kind = MODELS[config.paper]
-    model = kind(config=config, backbone=tiny_backbone(), vocabulary=tiny_vocabulary()).eval()
-    fill_retriever(model, 0)
-    with torch.no_grad():
-        features = model.encode_last_maps(torch.zeros(1, 12, 14, 14), torch.zeros(1, 12, 14, 14))
-    assert features.tokens.shape == (1, tokens, 512)
-    if config.paper == "cheers":
-        assert features.entities.shape == (1, 3, 512)
-    if config.paper == "scorer":
-        assert len(model.reconstruction) == 3
-    if config.paper == "dirl":
-        assert model.options.temperature == 0.5
 
 
 @pytest.mark.parametrize("paper", MODELS)

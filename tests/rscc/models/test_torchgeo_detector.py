@@ -124,14 +124,6 @@ def test_the_description_decides_bands_scaling_patch_and_threshold(tasks, tmp_pa
     assert detector(*torch.zeros(2, 1, 3, 64, 64), torch.zeros(1, 2, 4, 64, 64)).shape == (1, 64, 64)
 
 
-@pytest.mark.slow
-def test_the_patch_size_of_a_data_module_is_read(siamese, tmp_path):
-    task, _ = siamese
-    more = {"datamodule_hyper_parameters": {"patch_size": (512, 512)}}
-    detector = load_torchgeo(checkpoint(tmp_path / "one.ckpt", task, **more), card())
-    assert detector.card.search_size == detector.card.detector.patch_size == 512
-
-
 class Harmful:
     """Would write a file when it is unpickled."""
 

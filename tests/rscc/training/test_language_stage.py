@@ -15,10 +15,9 @@ from training_runs import log_of, quick_config, trained
 
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig
-from rscc.configs import config_from_dict
 from rscc.data.benchmarks.text_corpus import TextCorpus, TextSource, read_corpus
 from rscc.data.sources import CaptionText
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
+from rscc.errors import DatasetLayoutInvalid, ModelFolderInvalid
 from rscc.models.papers import MODELS
 from rscc.training.initial_weights import open_start
 from rscc.training.language_stage import (
@@ -194,26 +193,3 @@ def test_a_language_run_moves_the_decoder_alone_without_images_and_resumes(tmp_p
     assert moved
     assert all(name.startswith("decoder.") for name in moved)
     assert run(tmp_path, config, resume=True).card.weights_sha256 == first.card.weights_sha256
-
-
-def test_what_does_not_belong_together_is_refused(tmp_path) -> None:
-    config = language_config()
-    for paths, word in (
-        ({"corpus": None}, "--corpus"),
-        ({"trunk": "rscc-base"}, "no images"),
-        ({"roads": tmp_path}, "roads"),
-    ):
-        with pytest.raises(ConfigInvalid, match=word):
-            run(tmp_path, config, **paths)
-    with pytest.raises(ConfigInvalid):
-        run(tmp_path, replace(config, loss={**config.loss, "changed": 1.0}))
-    plain = replace(config, train=TrainConfig(epochs=1))
-    with pytest.raises(ConfigInvalid):
-        run(tmp_path, plain)
-    for values in ({"objective": "language"}, {"select": "perplexity"}, {"objective": "guessing"}):
-        with pytest.raises(ConfigInvalid):
-            config_from_dict({"train": values})
-    model = tiny_model()
-    model.decoder = torch.nn.Linear(1, 1)
-    with pytest.raises(ConfigInvalid):
-        train_decoder_only(model)

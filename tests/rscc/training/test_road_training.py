@@ -8,7 +8,6 @@ from tiny_models import tiny_model
 from training_runs import quick_config
 
 from rscc.data.single_dates import road_crops
-from rscc.errors import DatasetLayoutInvalid
 from rscc.training.head_training import fit_roads
 
 NAMES = tuple(f"{number}.png" for number in range(24))
@@ -47,13 +46,3 @@ def test_a_head_tells_the_roads_of_images_held_out(tmp_path):
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     same = fit_roads(model, tmp_path, quick_config())
     assert all(torch.equal(a, b) for a, b in zip(head.parameters(), same.parameters(), strict=True))
-
-
-def test_a_folder_without_roads_is_refused(tmp_path):
-    single_dates(tmp_path / "houses", kind="building")
-    with pytest.raises(DatasetLayoutInvalid, match=r"index\.csv"):
-        list(road_crops(tmp_path / "houses", 64, 0.5))
-    single_dates(tmp_path / "torn", names=("a.png",))
-    (tmp_path / "torn" / "mask" / "a.png").write_bytes(b"no image")
-    with pytest.raises(DatasetLayoutInvalid, match=r"a\.png"):
-        list(road_crops(tmp_path / "torn", 64, 0.5))

@@ -9,7 +9,7 @@ from datasets import write_levir_cc
 from safetensors.torch import load_file
 from saved_models import saved_start
 from scene_pairs import exit_code
-from tiny_models import ENTITIES, WORDS, tiny_backbone, tiny_config, tiny_model
+from tiny_models import ENTITIES, WORDS, tiny_config, tiny_model
 from training_runs import trained
 
 from rscc.config import Config, DataConfig, TrainConfig
@@ -17,15 +17,13 @@ from rscc.configs import load_config
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.model_folder import load_model, open_model_folder
 from rscc.models.papers import MODELS
-from rscc.text.vocabulary import SPECIAL, Vocabulary
+from rscc.text.vocabulary import SPECIAL
 from rscc.training import train_model as runs
-from rscc.training.initial_weights import finetuning_config, load_start, open_start
+from rscc.training.initial_weights import finetuning_config, open_start
 from rscc.training.train_model import build_model
-from rscc.training.training_run import Run, RunPaths, check_inputs, check_output
+from rscc.training.training_run import Run, RunPaths, check_output
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
-
-NEW = ("harbour", "crane")
 
 
 def config_of(model, **train) -> Config:
@@ -145,17 +143,6 @@ def test_a_start_of_other_sizes_is_refused_by_name(values, word, folder, tmp_pat
     assert str(folder) in str(caught.value)
 
 
-def test_fewer_words_and_weights_from_two_places_are_refused(folder, tmp_path) -> None:
-    small = MODELS["rdd"](
-        config=tiny_config(), backbone=tiny_backbone(), vocabulary=Vocabulary((*SPECIAL, *WORDS[:-1]))
-    )
-    with pytest.raises(ModelFolderInvalid, match=r"decoder\.words"):
-        load_start(small, open_start(folder))
-    paths = paths_of(tmp_path, folder, backbone_weights=Path("resnet.safetensors"))
-    with pytest.raises(ConfigInvalid):
-        check_inputs(run_of(config_of(tiny_model()), paths))
-
-
 def test_a_start_that_is_a_part_gives_what_it_holds(tmp_path) -> None:
     one = tiny_model(seed=3)
     folder = saved_start(tmp_path / "one", one, parts=("decoder.",), description="a decoder")
@@ -173,20 +160,6 @@ def test_a_start_that_is_a_part_gives_what_it_holds(tmp_path) -> None:
     trunk = saved_start(tmp_path / "two", tiny_model(seed=4))
     model = build(config, paths_of(tmp_path, folder, trunk=str(trunk)))
     assert_starts_alike(model, folder)
-
-
-def test_the_default_config_is_of_the_sizes_of_the_start(tmp_path) -> None:
-    folder = saved_start(tmp_path / "one", tiny_model("dirl"), support=6)
-    config = finetuning_config(load_config("finetune"), open_start(folder))
-    assert config.model == tiny_config("dirl")
-    assert (config.data.size, config.data.gsd, config.card.gsd_range) == (64, 0.7, (0.4, 2.0))
-    assert config.card.limits == ("villas only",)
-    assert config.card.support == 6
-    assert config.card.description.endswith("; fine-tuned on other pairs")
-    assert "first 3" in config.card.data
-    part = saved_start(tmp_path / "two", tiny_model(), parts=("decoder.",))
-    with pytest.raises(ConfigInvalid):
-        finetuning_config(load_config("finetune"), open_start(part))
 
 
 @pytest.mark.parametrize("labels", [True, False])

@@ -121,23 +121,6 @@ def test_a_task_has_the_scenes_and_dates_of_its_row(tmp_path):
     assert b"secret" not in run.folder.index.read_bytes()
 
 
-@pytest.mark.parametrize("state", ["refused", "failed", "crashed"])
-def test_a_failure_is_recorded_and_done_again_when_asked(tmp_path, state):
-    def answer(task: Task) -> Outcome:
-        return failing(task, state) if task.pair == "p1" else found(task)
-
-    run = Run(tmp_path, 3)
-    assert run(InlineEngine(answer=answer))[1] == ("p1", "failed", state, "RuntimeError")
-    failure = json.loads(run.folder.failure("p1").read_text())
-    assert (failure["line"], failure["kind"], failure["key"]) == ("p1 says no", state, "b-a-key")
-    idle = InlineEngine(answer=found)
-    run(idle)
-    assert begun(idle) == []
-    again = InlineEngine(answer=found)
-    assert run(again, retry_failed=True)[1] == ("p1", "done", None, None)
-    assert begun(again) == ["p1"] and not run.folder.failure("p1").exists()
-
-
 def test_unreachable_scenes_of_many_pairs_in_a_row_end_the_run_and_stay_pending(tmp_path, monkeypatch):
     def answer(task: Task) -> Outcome:
         gone = int(task.pair[1:]) >= 3

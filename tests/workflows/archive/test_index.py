@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from archive_rows import change, failed_state, fill, pair_state, report
+from archive_rows import change, fill, report
 
 from workflows.archive import index as index_module
 from workflows.archive.index import Counts, Index
@@ -128,25 +128,3 @@ def test_a_failure_that_somebody_removed_is_to_be_done_again(archive):
 def test_a_damaged_failure_is_still_one(archive, text):
     archive.failure("p2").write_text(text)
     assert state_of(archive)["p2"][0] in ("failed", "pending")
-
-
-def test_rows_are_of_one_shard_and_in_order(tmp_path):
-    index = Index("id")
-    rows = [pair_state(f"p{n}", number=n, wanted="k", warnings=("w",) if n % 4 else ()) for n in range(10)]
-    index.put([*reversed(rows), failed_state("f", number=10), pair_state("gone", number=None)])
-    assert [row.number for row in index.rows(shard=(2, 3))] == [1, 4, 7, 10]
-    assert index.names("done", (1, 5)) == ["p0", "p5"]
-    assert index.counts((2, 3)) == Counts(done=3, failed=1, dropped=1)
-    assert [row.pair for row in index.rows(warned=True, shard=(1, 2))] == ["p2", "p6"]
-    assert index.one("p3") == rows[3] and index.one("none") is None
-
-
-def test_an_index_that_says_done_without_a_time_is_not_believed(archive):
-    archive_id = archive.archive_id()
-    index = Index.load(archive.index, archive_id)
-    for pair in ("p3", "p0"):
-        index.update(pair, state="done", stamp=0)
-    index.select("UPDATE pairs SET pair = '../../p3' WHERE pair = 'p3'")
-    archive.index.write_bytes(index.encoded())
-    with read_state(archive.path) as state:
-        assert state.index.names("done") == ["p0", "p1"] and state.index.one("../../p3").state == "pending"

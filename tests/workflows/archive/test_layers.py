@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 
 import geopandas
@@ -144,16 +142,6 @@ def test_the_geopackage_has_the_pairs_and_their_states(archive):
     assert found.changes["none"] == 0 and np.isnan(found.changes["broken"])
 
 
-def test_the_geopackage_has_its_styles_and_the_run_record(archive):
-    with closing(sqlite3.connect(archive.geopackage)) as file:
-        styles = dict(file.execute("SELECT f_table_name, styleQML FROM layer_styles WHERE useAsDefault"))
-        texts = [row[0] for row in file.execute("SELECT metadata FROM gpkg_metadata")]
-        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert file.execute("SELECT count(*) FROM rtree_changes_geometry").fetchone() == (4,)
-    assert "change_probability" in styles["changes"] and 'attr="state"' in styles["pairs"]
-    assert any("threshold" in text for text in texts)
-
-
 def test_the_summary_tells_of_every_pair(archive):
     with archive.summary.open(encoding="utf-8", newline="") as file:
         rows = {row["pair"]: row for row in csv.DictReader(file)}
@@ -197,25 +185,6 @@ def test_a_layer_that_was_removed_is_made_again(tmp_path, layer):
     getattr(claim.folder, layer).unlink()
     write_layers(claim, lambda: ROWS, made_of=made_of)
     assert contents(claim) == before
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        pair_state("z", site="other", changes=2),
-        pair_state("z", site="=SUM(A1)", changes=2, key="other"),
-        failed_state("z"),
-        pair_state("z", site="=SUM(A1)", changes=2, footprint=shapely.to_wkb(box(0, 0, 1, 1))),
-    ],
-)
-def test_another_row_makes_other_layers(tmp_path, row):
-    claim = installed(tmp_path / "archive")
-    made_of = write_layers(claim, lambda: ROWS)
-    before = {layer: layer.stat().st_mtime_ns for layer in claim.folder.layers}
-    assert write_layers(claim, lambda: ROWS, made_of=made_of) == made_of
-    assert all(layer.stat().st_mtime_ns == time for layer, time in before.items())
-    assert write_layers(claim, lambda: [row, *ROWS[1:]], made_of=made_of) != made_of
-    assert all(layer.stat().st_mtime_ns != time for layer, time in before.items())
 
 
 def test_an_archive_where_nothing_changed_has_its_layers(tmp_path):

@@ -12,7 +12,6 @@ from pages import found, pair, usual_rows
 from shapely.geometry import MultiPolygon, Polygon, box, mapping
 
 from workflows.archive.overview import METRES_PER_DEGREE, archive_overview
-from workflows.errors import ArchiveMissing, ReportsDamaged
 
 
 @pytest.fixture
@@ -99,27 +98,6 @@ def test_a_place_that_is_none_is_not_shown(tmp_path, ground):
     path.write_text(json.dumps({**content, "rscc": {**content["rscc"], "ground": ground}}))
     told = archive_overview(archive, tmp_path / "page.html")
     assert told["pairs"][0]["rings"] and told["pairs"][1]["rings"] == [] and told["pairs"][1]["at"] is None
-
-
-def test_an_archive_without_any_place_or_pair_has_an_overview(tmp_path):
-    archive = fill(tmp_path / "archive", {pair(0, footprint=None): None}).path
-    told = archive_overview(archive, tmp_path / "page.html")
-    assert (
-        told["summary"]["text"].startswith("No pair is done yet.")
-        and told["finished"] is told["model"] is None
-    )
-    assert told["pairs"][0]["rings"] == [] and told["map"]["width"] > 0
-
-
-def test_a_report_that_is_damaged_is_named(archive, tmp_path):
-    with pytest.raises(ArchiveMissing):
-        archive_overview(tmp_path, tmp_path / "page.html")
-    path = archive / "pairs" / "p2" / "changes.geojson"
-    content = json.loads(path.read_text())
-    content["features"][0]["geometry"] = None
-    path.write_text(json.dumps(content))
-    with pytest.raises(ReportsDamaged, match="p2"):
-        archive_overview(archive, tmp_path / "page.html")
 
 
 def test_the_command_writes_the_page_and_says_so(rscc_command, archive, tmp_path):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 
 import pytest
 from archive_rows import change, fill, report
 from pages import made_report, squares
-from report_checks import faults
 from scene_pairs import make_pair
 
 from workflows.archive.sample import draw_sample
@@ -48,40 +46,6 @@ def test_a_sample_has_each_change_once_and_says_where_it_is_from(archive):
     assert captions(draw_sample(archive, 6, seed=4)) != captions(drawn)
     whole = [f"{pair} {n}" for pair, count in (("a", 4), ("c", 1), ("d", 7)) for n in range(1, count + 1)]
     assert captions(draw_sample(archive, 100)) == whole
-
-
-def test_a_sample_says_of_all_its_pairs_only_what_is_true_of_all(archive, tmp_path):
-    kept = archive / "pairs" / "a" / "changes.geojson"
-    kept.write_text(
-        kept.read_text().replace('"threshold": 0.5', '"threshold": 0.25').replace("1.2.3", "1.1.0")
-    )
-    drawn = draw_sample(archive, 12)
-    assert drawn.run["settings"] == {} and "version" not in drawn.run["model"]
-    assert drawn.run["model"]["name"] == "brightness" and drawn.run["versions"] == {"rscc": "0.1.0"}
-    drawn.write(tmp_path / "sample.geojson")
-    assert len(open_report(tmp_path / "sample.geojson").changes) == 12
-
-
-def test_every_change_is_as_likely_as_any_other(archive):
-    seen = Counter(caption for seed in range(600) for caption in captions(draw_sample(archive, 3, seed)))
-    # 150 of each are expected; five standard deviations are 53.
-    assert len(seen) == 12 and max(abs(count - 150) for count in seen.values()) < 53
-
-
-def test_scenes_are_named_where_all_changes_are_of_one_pair(tmp_path, archive):
-    several = draw_sample(archive, 12).run
-    assert several["inputs"] == several["tiling"] == {} and several["model"]["name"] == "brightness"
-    alone = fill(tmp_path / "alone", {row("a"): found("a", 3)}).path
-    one = draw_sample(alone, 2).run
-    assert one["inputs"]["before"]["path"] == "/scenes/before.tif" and "summary" not in one
-
-
-@pytest.mark.parametrize("count", [1, 100])
-def test_a_sample_fits_the_published_schema(made, out, old, tmp_path, count):
-    drawn = draw_sample(out, count)
-    assert bool(drawn.run["inputs"]) == (count == 1)
-    written = drawn.write(tmp_path / "sample.geojson").read_text(encoding="utf-8")
-    assert faults(json.loads(written)) == []
 
 
 def test_what_cannot_be_drawn_from_is_refused(tmp_path, archive):

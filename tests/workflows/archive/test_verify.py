@@ -123,11 +123,6 @@ def test_other_weights_facts_and_thresholds_are_told_apart(report, model, tmp_pa
     ), "a folder that is not the one that its model.json describes"
 
 
-def test_a_model_that_is_not_there_is_missing(report, tmp_path):
-    nowhere = SimpleNamespace(path=tmp_path / "nowhere")
-    assert states(report, nowhere)[0] == all_but(weights="missing", facts="missing", card="missing")
-
-
 def test_edited_settings_and_other_versions_are_told(report, model):
     edited(report, lambda record: record["settings"].update(min_area=21.0))
     assert states(report, model) == (all_but(settings="changed"), "changed")

@@ -13,7 +13,6 @@ from test_stacks import DATES, StackCaptioner, image_of, states
 
 from workflows import SceneOptions
 from workflows.archive.archive import ArchiveOptions
-from workflows.archive.folder import MAPS
 from workflows.archive.run import run_archive
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
@@ -70,14 +69,6 @@ def made(tmp_path_factory):
     scenes = [write_scene(folder / "town" / f"{d}.tif", image_of(n)) for n, d in enumerate(DATES)]
     archive = write_archive(folder, scenes)
     return scenes, archive, update(folder / "out", archive, captioner=Silent())
-
-
-def test_a_batch_keeps_the_maps_of_each_pair(made):
-    _, archive, _ = made
-    folders = list((archive / "pairs").iterdir())
-    assert len(folders) == len(DATES) - 1
-    assert all(set(MAPS) < {path.name for path in folder.iterdir()} for folder in folders)
-    assert not (archive / "work").exists()
 
 
 def test_the_events_are_those_of_consecutive_pairs_and_no_network_runs(tmp_path, made, monkeypatch):
@@ -164,11 +155,3 @@ def test_pairs_without_maps_are_done_again_and_others_lose_none(tmp_path):
     other = StackCaptioner(threshold=0.4)
     write_archive(tmp_path, scenes, model=other, keep_maps=False)
     assert not list(archive.rglob("maps.json"))
-
-
-def test_an_archive_that_is_not_finished_says_so(tmp_path, made):
-    shutil.copytree(made[1], tmp_path / "archive")
-    shutil.rmtree(sorted((tmp_path / "archive" / "pairs").iterdir())[-1])
-    done = update(tmp_path / "out", tmp_path / "archive", captioner=Silent())
-    assert done.update.scenes == len(DATES) - 1
-    assert any("1 pair not done" in line for line in done.update.warnings)

@@ -11,7 +11,7 @@ from shapely.geometry import MultiPolygon, box
 
 from workflows.monitor.events import KINDS, FoundEvent, Sighting
 from workflows.monitor.history import history_of
-from workflows.monitor.words import date_words, sentence_of, story_words
+from workflows.monitor.words import sentence_of, story_words
 
 LETTERS = {"s": "seen", "a": "absent", "h": "hidden"}
 AREA = MultiPolygon([box(0, 0, 1, 1)])
@@ -66,15 +66,6 @@ def test_hidden_scenes_change_no_state(letters, confirm):
     assert [turn.state for turn in history(letters, confirm).turns] == plain
 
 
-def test_a_sentence_has_number_dates_and_state():
-    assert sentence_of(event(count=40), history("aass")) == (
-        "About 40 houses were built between February and March 2018; confirmed once since."
-    )
-    assert "gone by April 2018" in sentence_of(event(count=1), history("assaa"))
-    assert "not confirmed yet" in sentence_of(event(kind="road"), history("as"))
-    assert "inside Reserve X" in sentence_of(event(), history("as"), inside="Reserve X")
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("direction", ["appeared", "disappeared", "changed"])
 @pytest.mark.parametrize("letters", ["", "s", "as", "assss", "assaa", "asaa"])
@@ -112,11 +103,3 @@ def test_a_story_says_no_more_than_is_sure():
     ):
         found = replace(event(count=count), facts={"count_sure": sure})
         assert story_words([(found, history("aass"))]).startswith(words)
-
-
-def test_dates_keep_their_precision():
-    assert [date_words(date) for date in ("2018", "2018-03", "2018-03-02")] == [
-        "2018",
-        "March 2018",
-        "2 March 2018",
-    ]

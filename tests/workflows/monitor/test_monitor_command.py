@@ -37,13 +37,6 @@ def test_nothing_new_is_exit_code_0_and_something_confirmed_4(out, rscc_command)
     assert rscc_command("monitor", "--out", out, "--quiet")[:2] == (0, "")
 
 
-def test_since_lists_what_changed(out, rscc_command):
-    code, text, _ = rscc_command("monitor", "--out", out, "--since", "2018-08", "--json")
-    assert code == 0 and [one["event_id"] for one in json.loads(text)["since"]] == ["town-2", "town-3"]
-    code, _, err = rscc_command("monitor", "--out", out, "--since", "August")
-    assert code == 2 and "August" in err
-
-
 def test_status_shows_the_state_and_writes_nothing(out, rscc_command):
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     code, text, _ = rscc_command("status", out, "--json")

@@ -94,15 +94,6 @@ def test_any_order_of_arrival_gives_the_same_events(tmp_path, seed):
     assert with_place == rows(tmp_path / "whole", ids=False)
 
 
-def test_news_are_told_once(tmp_path):
-    paths = write_series(tmp_path / "town")
-    states = []
-    for path in paths:
-        news = update(tmp_path / "out", path).update.news
-        states.append(sorted(one.state for ones in news.values() for one in ones))
-    assert states == [[], [], ["candidate"], ["candidate", "confirmed"], ["candidate", "confirmed"]]
-
-
 def test_a_flicker_is_dropped_and_keeps_its_id(tmp_path):
     shown = {"2018-01": (), "2018-02": (FLICKER,), "2018-03": (), "2018-04": (HOUSE,), "2018-05": (HOUSE,)}
     write_series(tmp_path / "town", shown)

@@ -8,7 +8,7 @@ import re
 import geopandas
 import pystac
 import pytest
-from painted_series import DATES, HOUSE, find_squares, write_painted, write_series
+from painted_series import HOUSE, find_squares, write_painted, write_series
 from rasters import north_up
 
 from workflows.errors import OptionInvalid
@@ -36,16 +36,6 @@ def test_all_tables_hold_the_same_events(town):
         assert list(table["first_seen"]) == ["2018-05", "2018-07", "2018-09"]
         assert table.crs == "EPSG:4326"
     assert str(tables[0]["start"].dtype).startswith("datetime")
-
-
-def test_observations_are_one_for_each_event_and_scene(town):
-    out, done = town
-    for table in (geopandas.read_file(out / "events.gpkg", layer="observations"), done.observations):
-        assert len(table) == 15
-        house = table[table["event_id"] == "town-1"]
-        assert list(house["date"]) == list(DATES)
-        assert list(house["observed"]) == ["absent", "absent", "seen", "seen", "seen"]
-        assert house["area_m2"].notna().sum() == 3
 
 
 def test_the_catalog_has_a_valid_item_for_each_event(town, core_schemas):

@@ -63,11 +63,6 @@ def test_what_is_doubtful_counts_neither_way():
     assert (found["precision"], found["false_per_place_and_year"]) == (1.0, 0.0)
 
 
-def test_nothing_reported_has_no_precision():
-    found = scored()
-    assert (found["recall"], found["precision"], found["scot"]) == (0.0, None, 0.0)
-
-
 def test_scot_by_hand():
     true = [Reported(mask(0, 0, 10, 10), 102)]
     # Two months late: 8 of 10 frames tracked; both appear for the first time in different months.
@@ -124,8 +119,3 @@ def test_bad_truth_is_named(folder, content):
     (folder / "truth.json").write_text(content)
     with pytest.raises(DatasetLayoutInvalid, match=r"truth\.json"):
         read_truth(folder)
-
-
-def test_data_and_stacks_exclude_each_other(folder):
-    for given in ([], ["--data", str(folder), "--stacks", str(folder)]):
-        assert CliRunner().invoke(app, ["evaluate", *given]).exit_code != 0

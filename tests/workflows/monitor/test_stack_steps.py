@@ -96,12 +96,6 @@ def test_the_last_date_alone_makes_a_candidate_which_the_next_one_decides():
     assert steps_of(0, 0, 0, 1, 0) == []
 
 
-def test_two_dates_are_a_pair():
-    assert steps_of(0, 1) == [0]
-    assert steps_of(0, 0) == []
-    assert states_of(0, 0, 1) == "as"
-
-
 def test_a_step_in_the_middle_is_the_same_however_long_the_series_goes_on():
     dates = [0] * 4 + [1] * 4
     long = pairs_of(*dates, *[1] * 9)

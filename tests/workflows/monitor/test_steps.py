@@ -16,9 +16,7 @@ from workflows.monitor import steps
 from workflows.monitor.events import SeriesScene, Sighting
 from workflows.monitor.history import history_of
 from workflows.monitor.options import MonitorOptions
-from workflows.monitor.step.cube import SeriesCube
 from workflows.monitor.step.fit import fit_steps, without_season
-from workflows.monitor.step.model import step_model
 from workflows.monitor.steps import find_steps
 
 HALL, PIT = (slice(12, 24), slice(12, 24)), (slice(40, 52), slice(36, 50))
@@ -122,12 +120,6 @@ def test_what_the_first_of_few_dates_alone_lacks_is_no_event(tmp_path):
     assert len(events_of(write_months(tmp_path / "three", images[:3], dates[:3]))) > 0
 
 
-def test_fine_pixels_are_averaged(tmp_path):
-    series = write_months(tmp_path, paint(DATES[:2]), DATES[:2], transform=north_up(cell=4.0))
-    with SeriesCube.open(series, MonitorOptions()) as cube:
-        assert (cube.grid.gsd, cube.grid.width) == (10.0, 26)
-
-
 def test_named_bands_tell_water_by_an_index(tmp_path):
     rgb = paint(DATES, [(PIT, 10, 99, (20.0, 40.0, 30.0))])
     infrared = np.full((len(DATES), 1, *rgb.shape[2:]), 120, np.uint8)
@@ -183,9 +175,3 @@ def test_a_date_known_to_the_year_only_leaves_the_season_of_the_others():
     months_[7] = np.nan
     season[7] = 0
     assert np.abs(without_season(months_) @ season).max() < 0.2
-
-
-def test_coefficients_without_a_place_are_others():
-    place = "L15-1703E-1219N_6813_3313_13"
-    assert step_model(place).bias != step_model().bias
-    assert step_model("elsewhere").bias == step_model().bias

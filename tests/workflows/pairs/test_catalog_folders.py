@@ -52,17 +52,6 @@ def test_a_pattern_takes_the_site_from_the_names(tmp_path):
     assert catalog.left_out() == {UNMATCHED: 1}
 
 
-def test_only_files_that_are_asked_for_are_looked_at(tmp_path):
-    write_scenes(
-        tmp_path, "s/2015_visual.tif", "s/2016_visual.tif", ".hidden/2017_visual.tif", "s/.2018_visual.tif"
-    )
-    (tmp_path / "s/2017_B4.tif").write_bytes(b"no raster")
-    (tmp_path / "s/notes.txt").write_text("2018")
-    assert len(folder(tmp_path).skipped) == 1
-    catalog = folder(tmp_path, glob="*_visual.tif")
-    assert ids(catalog) == ["s_2015_2016"] and catalog.scenes == 2 and not catalog.skipped
-
-
 def test_scenes_named_before_and_after_need_no_date(tmp_path):
     write_scenes(tmp_path, "storm/before.tif", "storm/after.tif", "storm/label.tif", "half/before.tif")
     write_scenes(tmp_path, "far/before.tif")
@@ -234,23 +223,6 @@ def test_other_sources_are_refused(tmp_path, monkeypatch, sources, named):
         read_catalog(sources)
     assert str(caught.value).startswith(f"{named}: ") and caught.value.exit_code == 2
     assert "hush" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("sources", "options", "flag"),
-    [
-        (["a"], {"collections": ("x",)}, "--collection"),
-        (["a"], {"bounds": (0, 0, 1, 1)}, "--bbox"),
-        (["t.csv"], {"pair": "all"}, "--pair"),
-        (["a", "b"], {"first_date": "2015"}, "--from"),
-        (["a", "b"], {"min_overlap": 5}, "--min-overlap"),
-    ],
-)
-def test_options_without_effect_are_refused(tmp_path, monkeypatch, sources, options, flag):
-    monkeypatch.chdir(tmp_path)
-    write_scenes(tmp_path, "a/2015.tif", "b/2016.tif")
-    with pytest.raises(OptionInvalid, match=flag):
-        read_catalog(sources, CatalogOptions(**options))
 
 
 @pytest.mark.parametrize("pattern", [r"((a|aa)+)$!", r"(?:(a|a)+)c$"])

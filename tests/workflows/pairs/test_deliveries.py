@@ -10,8 +10,6 @@ from PIL import Image
 from rasters import north_up, write_scene
 
 from tiling import choose_bands, describe
-from workflows.pairs.catalog import skip_warnings
-from workflows.pairs.delivery.contents import kind_by_name
 from workflows.pairs.delivery.pictures import write_stack
 from workflows.pairs.folders import folder_catalog
 from workflows.pairs.options import CatalogOptions
@@ -178,32 +176,3 @@ def test_the_date_of_a_name_counts_before_a_late_export_date_and_both_are_told(t
     assert (row.date_before[:4], row.date_after[:4]) == ("2015", "2017")
     assert all("2023-02-01" in warning and row.date_before[:4] in warning for warning in catalog.warnings[:1])
     assert len(catalog.warnings) == 2
-
-
-def test_many_files_of_one_kind_are_one_line(tmp_path):
-    for number in range(20):
-        raster(tmp_path / f"plan_{'abcdefghijklmnopqrst'[number]}.tif", 3, "uint8")
-    raster(tmp_path / "2019.tif", 3, "uint8")
-    raster(tmp_path / "2020.tif", 3, "uint8")
-    catalog = folder_catalog(tmp_path, CatalogOptions())
-    assert catalog.left_out() == {"without a date": 20}
-    (line,) = skip_warnings(catalog.skipped)
-    assert "plan_a.tif" in line and "17 more" in line
-
-
-@pytest.mark.parametrize(
-    ("name", "bands", "kind"),
-    [
-        ("a/dtm.tif", 1, "elevation model"),
-        ("a/masks/x.tif", 1, "mask"),
-        ("S2_MSK_CLOUDS.tif", 1, "mask"),
-        ("20JAN31101112-P2AS_R1C1-01_P001.TIF", 1, "panchromatic band"),
-        ("x_ndvi.tif", 1, "index"),
-        ("quicklook.png", 3, "preview"),
-        ("St_Cloud_2019.tif", 3, None),
-        ("town_2019.tif", 1, None),
-        ("label_town.tif", 3, None),
-    ],
-)
-def test_what_names_tell(name, bands, kind):
-    assert kind_by_name(name, bands) == kind

@@ -110,13 +110,6 @@ def test_names_are_made_of_site_and_dates_and_do_not_depend_on_the_order(tmp_pat
     assert names[6:] == ["lone1_lone2", "t_c_e", "t_2019_2021"]
 
 
-def test_other_columns_are_passed_over_and_named(tmp_path):
-    lines = []
-    path = table(tmp_path, "before,after,datebefore,,note\nx,y,2019,,good\n")
-    assert read_pairs(path, lines.append) == [PairRow("x_y", str(tmp_path / "x"), str(tmp_path / "y"))]
-    assert len(lines) == 1 and "datebefore, note" in lines[0]
-
-
 @pytest.mark.parametrize(
     ("text", "place"),
     [
@@ -173,15 +166,6 @@ def test_parquet_of_other_programs_is_read(tmp_path):
     assert refused(path).startswith("row 1: the footprint has an infinite corner")
     write_parquet(path, before=["x", None], after=["y", "z"])
     assert refused(path).startswith("row 2: the scene before")
-
-
-@pytest.mark.parametrize(
-    "cell", [pyarrow.array([b"\xf7"]).view("string"), pyarrow.array([2**31 - 1], "int32").view("date32")]
-)
-def test_a_cell_of_parquet_that_is_no_text_or_date_is_refused(tmp_path, cell):
-    table = pyarrow.table({"before": ["x"], "after": ["y"], "date_before": cell})
-    pyarrow.parquet.write_table(table, tmp_path / "p.parquet")
-    assert "Parquet" in refused(tmp_path / "p.parquet")
 
 
 @pytest.mark.parametrize("wkt", ["POLYGON Z ((0 0 5, 1 0 5, 1 1 5, 0 0 5))", "POLYGON EMPTY"])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from shapely.geometry import MultiPolygon, box
 
-from workflows.errors import DateInvalid, OptionInvalid
 from workflows.pairs.catalog import Scene, choose
-from workflows.pairs.options import CatalogOptions, within
+from workflows.pairs.options import CatalogOptions
 from workflows.pairs.rules import pair_up
 
 
@@ -115,22 +114,6 @@ def test_yearly_takes_clear_scenes_of_one_season():
     assert pairs_of([scene("a", "2015"), scene("b", "2016-07"), scene("c", "2016-08")], "yearly")[0] == ["ab"]
 
 
-@pytest.mark.parametrize(
-    ("date", "first", "last", "expected"),
-    [
-        ("2019-08-31", "2019-08-31", "2019-08-31", True),
-        ("2019-08-30", "2019-08-31", None, False),
-        ("2019-09-01", None, "2019-08", False),
-        ("2019-08-31", "2019", "2019", True),
-        ("2019", "2019-08", None, True),
-        ("2018", "2019-08", None, False),
-        ("2020", None, "2019-08", False),
-    ],
-)
-def test_a_span_of_dates_includes_its_ends(date, first, last, expected):
-    assert within(date, first, last) is expected
-
-
 def test_scenes_are_chosen_by_date_and_clouds():
     scenes = [
         scene("early", "2014"),
@@ -145,21 +128,3 @@ def test_scenes_are_chosen_by_date_and_clouds():
     assert [left.kind for left in skipped] == ["outside the dates"] * 2 + ["more than 20 percent of clouds"]
     assert len(warnings) == 1 and warnings[0].startswith("1 of the 2 ")
     assert choose(scenes, CatalogOptions()) == (scenes, [], [])
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"pair": "random"},
-        {"max_cloud": 101},
-        {"min_overlap": -1},
-        {"min_overlap": float("nan")},
-        {"first_date": "2020", "last_date": "2019-12"},
-        {"match": "("},
-        {"match": "tile"},
-        {"first_date": "31.8.2019"},
-    ],
-)
-def test_wrong_options_are_refused(values):
-    with pytest.raises((OptionInvalid, DateInvalid)):
-        CatalogOptions(**values)

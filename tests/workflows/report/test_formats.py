@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import geopandas
 import numpy as np
@@ -17,7 +16,6 @@ from shapely.geometry import MultiPolygon, box, mapping, shape
 
 from workflows import Report
 from workflows.errors import OutputNotWritable
-from workflows.report.qgis import qgis_style
 
 LISTS = ("alternatives", "came", "gone", "before_cover", "context")
 COUNTS = {"count": 2, "count_sure": 1}
@@ -80,16 +78,6 @@ def test_every_format_says_what_the_geojson_says(made, tmp_path, suffix):
     for number, geometry in zip(table["id"], table.to_crs(32633).geometry, strict=True):
         true = geopandas.GeoSeries([shape(wanted[number]["geometry"])], crs=4326).to_crs(32633).iloc[0]
         assert shapely.hausdorff_distance(geometry, true) < CLOSE_M
-
-
-def test_the_style_lies_beside_a_report_or_in_it(made, tmp_path):
-    made.write(tmp_path / "a.fgb")
-    assert (tmp_path / "a.qml").read_text(encoding="utf-8") == qgis_style()
-    path = made.write(tmp_path / "b.gpkg")
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.fgb", "a.qml", "b.gpkg"]
-    with sqlite3.connect(path) as database:
-        styles = database.execute("SELECT f_table_name, useAsDefault, styleQML FROM layer_styles").fetchall()
-    assert styles == [("changes", 1, qgis_style())]
 
 
 def test_a_geopackage_has_outlines_and_ground_of_their_own(made, tmp_path):

@@ -47,9 +47,3 @@ def test_threads_that_write_leave_no_option_behind(tmp_path):
     finally:
         pyogrio.set_gdal_config_options({names[1]: None})
     assert len({path.read_bytes() for path in tmp_path.glob("*.gpkg")}) == 1
-
-
-def test_what_was_not_written_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(pyogrio, "write_arrow", lambda *_, **__: None)
-    with pytest.raises(OSError):
-        write(tmp_path / "changes.gpkg")

@@ -15,9 +15,8 @@ from scene_pairs import run_here
 from servers import serving
 
 from workflows import Report
-from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
+from workflows.errors import OptionInvalid
 from workflows.options import ServerOptions
-from workflows.report.qgis import project as qgis_project
 from workflows.report.qgis.project import write_project
 
 SERVERS = ServerOptions()
@@ -79,14 +78,6 @@ def test_ground_that_was_not_judged_is_a_layer_between_changes_and_scenes(report
     assert ids == [layer.findtext("id") for layer in layers.values()]
 
 
-def test_the_largest_changes_are_bookmarks(report, monkeypatch, tmp_path):
-    monkeypatch.setattr(qgis_project, "MOST_BOOKMARKS", 2)
-    root = project(report)
-    marks = list(root.iter("Bookmark"))
-    assert [mark.get("name") for mark in marks] == ["2: house 2 appears", "3: house 3 appears"]
-    assert marks[0].get("extent").startswith("POLYGON((15.0199714 41.8999714, 15.0200857")
-
-
 def test_what_strangers_wrote_is_text_and_numbers_without_sense_are_left_out(report):
     def edit(content):
         content["features"][0]["properties"]["caption"] = NASTY
@@ -125,15 +116,6 @@ def test_a_server_that_the_user_names_is_named_in_the_project_but_no_secret(repo
         root = project(report, scenes=(before, address))
     sources = [layer.findtext("datasource") for layer in root.iter("maplayer")]
     assert sources == ["./r.geojson", f"/vsicurl/{address}", "./before.tif"]
-
-
-def test_nothing_is_overwritten_unasked_and_the_suffix_is_known(report, tmp_path):
-    made, _ = write_project(report, servers=SERVERS)
-    with pytest.raises(OutputExists):
-        write_project(report, servers=SERVERS)
-    assert write_project(report, servers=SERVERS, overwrite=True) == (made, 3)
-    with pytest.raises(FormatUnsupported):
-        write_project(report, tmp_path / "p.zip", servers=SERVERS)
 
 
 def test_the_command(report, tmp_path, capfd):

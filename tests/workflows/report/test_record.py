@@ -3,13 +3,10 @@ from __future__ import annotations
 import pytest
 import shapely
 from captioners import captioned
-from rasters import textured, write_scene
 from scene_pairs import make_pair
 
-from tiling import describe, to_wgs84, transformer
+from tiling import to_wgs84
 from workflows.addresses import public_path, without_secrets
-from workflows.dates import SceneDate
-from workflows.report.record import determination_record, scene_record
 
 
 @pytest.mark.parametrize(
@@ -38,17 +35,6 @@ def test_a_message_has_no_secrets_wherever_an_address_stands():
     assert without_secrets(text.format("me:w@rd@", "?sig=abc", "?sig=abc")) == text.format("", "", "")
 
 
-@pytest.mark.parametrize(
-    ("day", "time"),
-    [("2019-10-05", "2019-10-05T00:00:00Z"), ("2019-10", None), ("2019", None), (None, None)],
-)
-def test_how_and_when_outlines_were_determined_is_told_as_fiboa_does(day, time):
-    assert determination_record(SceneDate(day, None)) == {
-        "determination:method": "auto-imagery",
-        "determination:datetime": time,
-    }
-
-
 def ground_of(pair, **options):
     return captioned(pair, **options).run["ground"]
 
@@ -61,16 +47,3 @@ def test_the_ground_is_what_both_scenes_show_whatever_changed_on_it(tmp_path):
     assert shapely.get_num_coordinates(ground) == 5
     assert ground.exterior.is_ccw
     assert ground_of(pair, bounds=ground.buffer(-0.0003).bounds) == ground_of(pair)
-
-
-def test_a_system_without_a_sure_code_is_recorded_as_it_is(tmp_path):
-    system = "+proj=utm +zone=33 +ellps=GRS80 +towgs84=1,2,3,0,0,0,0 +units=m +no_defs"
-    for name, crs in (("odd", system), ("sure", "EPSG:32633")):
-        info = describe(write_scene(tmp_path / f"{name}.tif", textured(8, 8), crs=crs))
-        recorded = scene_record(info, SceneDate(None, None))["crs"]
-        assert (recorded == "EPSG:32633") == (name == "sure")
-        lon, lat = transformer(recorded, "EPSG:4326").transform(500_000.0, 5_600_000.0)
-        expected = transformer(system if name == "odd" else crs, "EPSG:4326").transform(
-            500_000.0, 5_600_000.0
-        )
-        assert (lon, lat) == pytest.approx(expected, abs=1e-9)

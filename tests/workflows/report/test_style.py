@@ -42,12 +42,6 @@ def test_every_direction_has_its_own_look_in_the_colour_of_the_page(style):
     assert len(looks) == len(categories) == len(symbols)
 
 
-def test_a_legend_has_only_the_directions_that_are_there(style):
-    shown = ElementTree.fromstring(qgis_style({"appeared", None, "<hostile>"}))
-    assert [one.get("value") for one in shown.iter("category")] == ["appeared", ""]
-    assert qgis_style(DIRECTIONS) == qgis_style()
-
-
 def test_the_expressions_know_all_classes_and_only_fields_of_a_report(style):
     texts = [rule.get("fieldName") for rule in style.iter("text-style")]
     texts += [style.find("mapTip").text, style.find("renderer-v2").get("attr")]

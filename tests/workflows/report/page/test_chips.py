@@ -49,15 +49,6 @@ def test_a_chip_shows_its_change_in_the_middle_with_its_outline(made, tmp_path):
     assert all(max(pixels(one).shape) == SIDE for one in chips[3])
 
 
-def test_other_formats_and_reports_without_scenes_have_no_chips(made, tmp_path):
-    pair, report = made
-    chips = chips_of(replace(report, scenes=(pair.before, pair.after)))
-    for name, given in (("a.fgb", chips), ("b.geojson", chips), ("c.gpkg", None)):
-        path = report.write(tmp_path / name, chips=given)
-        fields = pyogrio.read_info(path, layer="changes" if name == "c.gpkg" else None)["fields"]
-        assert not set(CHIP_FIELDS) & set(fields)
-
-
 def test_a_run_and_a_conversion_with_its_scenes_write_the_same_chips(rscc_command, tmp_path):
     pair = make_pair(tmp_path, [(40, 40, 40, 40, 250)])
     words = ("caption", pair.before, pair.after, "--quiet", "-o")

@@ -16,7 +16,6 @@ from pages import made_page, made_report, square, squares
 from tiling import NoOverlap
 from workflows.errors import ReportInvalid
 from workflows.printable import printable
-from workflows.report.page.made import how_made
 from workflows.report.page.template import data_text, legible
 from workflows.report.report import Report
 
@@ -168,26 +167,3 @@ def test_a_page_tells_how_it_was_made_and_no_folder_of_this_machine(tmp_path):
     content = made.data["report"]
     assert content["scenes"]["before"]["name"] == "before.tif"
     assert content["warnings"] == ["before.tif: has no date"]
-
-
-def test_how_a_report_was_made_is_told_in_plain_terms():
-    told = dict(
-        how_made(
-            {
-                "model": {"gsd_range": [0.2, 1.2]},
-                "settings": {"threshold": 0.525, "min_area": None, "group_distance": None},
-                "tiling": {"gsd": 0.5, "tile": 512, "overlap": 128},
-            }
-        )
-    )
-    assert told.keys() == {"Threshold", "Tiles", "Smallest change", "Grouping", "Limits"}
-    assert "0.525" in told["Threshold"] and "128" in told["Tiles"] and "0.2 to 1.2 m" in told["Limits"]
-    assert told["Smallest change"] == "20 m\u00b2" and "28 m" in told["Grouping"]
-    hand = {"tiling": {"gsd": 0.5}, "settings": {"min_area": 50, "group_distance": 0}}
-    told = dict(how_made(hand))
-    assert told["Smallest change"] == "50 m\u00b2" and "28" not in told["Grouping"]
-
-
-@pytest.mark.parametrize("odd", [None, [], "x", {"gsd": "1", "threshold": [], "gsd_range": [1, None, "a"]}])
-def test_a_damaged_record_tells_less(odd):
-    assert dict(how_made({"model": odd, "settings": odd, "tiling": odd})) == {}

@@ -7,14 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from captioners import BrightnessCaptioner
-from pages import PageTexts
 from report_checks import load_valid
 from scene_pairs import make_pair
 
-from rscc.errors import ModelNotFound
-from tiling import SceneNotFound
 from workflows import SceneOptions, caption, caption_scene
-from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
+from workflows.errors import FormatUnsupported, OutputExists
 from workflows.files import SUPPORTED_SUFFIXES
 
 TWO = [(20, 20, 30, 30, 240), (100, 150, 30, 40, 10)]
@@ -42,17 +39,6 @@ def test_it_finds_what_caption_scene_finds_with_the_same_options(pair, report):
     assert few.run["settings"] == same.run["settings"]
 
 
-def test_what_is_wrong_is_said_before_a_model_is_looked_for(pair, tmp_path):
-    with pytest.raises(SceneNotFound, match=r"nothing\.tif"):
-        caption(tmp_path / "nothing.tif", pair.after, model="no such model")
-    with pytest.raises(OptionInvalid):
-        caption(pair.before, pair.after, model="no such model", threshold=3)
-    with pytest.raises(TypeError, match="treshold"):
-        caption(pair.before, pair.after, model="no such model", treshold=0.4)
-    with pytest.raises(ModelNotFound):
-        caption(pair.before, pair.after, model="no such model")
-
-
 def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
     for suffix in (*SUPPORTED_SUFFIXES, ".html"):
         path = tmp_path / f"as_{suffix[1:]}{suffix}"
@@ -66,21 +52,6 @@ def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
     ]
     with pytest.raises(FormatUnsupported, match=r"r\.dxf"):
         report.save(tmp_path / "r.dxf")
-
-
-def test_its_page_is_that_of_the_command(rscc_command, report, pair, tmp_path):
-    page = report.page(tmp_path / "r.html")
-    texts = PageTexts()
-    texts.page = page
-    shown = texts.values("data")
-    assert shown["name"] == "r.geojson"
-    assert [one["caption"] for one in shown["changes"]] == [one.caption for one in report.changes]
-    report.save(tmp_path / "r.geojson")
-    assert rscc_command("convert", tmp_path / "r.geojson", tmp_path / "again.html")[0] == 0
-    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
-    with pytest.raises(OptionInvalid):
-        report.page(tmp_path / "small.html", size=1000)
-    assert not (tmp_path / "small.html").exists()
 
 
 def test_a_plot_shows_each_outline_with_its_id_under_the_summary(report):
