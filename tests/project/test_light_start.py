@@ -48,6 +48,7 @@ def test_caption_loads_no_module_that_it_does_not_use(tmp_path, run_python):
     assert sorted(NOT_NEEDED & loaded) == []
 
 
+@pytest.mark.slow
 def test_commands_that_read_no_pixel_load_no_network(tmp_path, run_python):
     report, other, project = (tmp_path / name for name in ("o.geojson", "p.geojson", "p.qgz"))
     made_report(make_pair(tmp_path, []), [square(1, 5, 5, 20)]).write(report)

@@ -60,6 +60,7 @@ def test_the_lock_fits_the_project_file(lock, repository):
         assert need.specifier.contains(pin), f"{need} is locked at {pin}; run make lock"
 
 
+@pytest.mark.slow
 def test_the_page_of_licences_is_current(repository, licences, monkeypatch):
     monkeypatch.syspath_prepend(str(repository / "docs"))
     make_licences = importlib.import_module("make_licences")

@@ -71,6 +71,7 @@ def told(run_python):
     return run_python(ALL_CASES)
 
 
+@pytest.mark.slow
 def test_nothing_is_declared_when_the_compiled_library_loads(told):
     assert told["loads"] == {
         "loaded": [True],

@@ -52,6 +52,7 @@ def test_water_on_both_dates_and_pixels_of_two_types_are_comparable():
     assert comparable(before.astype(np.uint8), (20 * after).astype(np.uint16), valid).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [30, 215])
 def test_a_stretch_does_not_follow_cloud_or_shadow_on_one_date(tmp_path, value):
     before = ground()

@@ -20,6 +20,7 @@ def displaced(image, cols, rows):
     return moved(image.astype(float), cols, rows).clip(0, 255).round().astype(np.uint8)
 
 
+@pytest.mark.slow
 def test_a_shift_is_told_and_with_align_taken_back(tmp_path):
     image = town()
     dates = write_dates(tmp_path, image, np.roll(image, (-2, 3), (1, 2)))
@@ -49,6 +50,7 @@ def test_alignment_is_advised_where_it_helps(tmp_path, pixels, cell, advised):
     assert ("--align" in note) == advised
 
 
+@pytest.mark.slow
 def test_in_the_frame_of_the_scene_after_the_scene_before_is_moved(tmp_path):
     image = town()
     shifted = displaced(image, 6.4, -3.7)
@@ -67,6 +69,7 @@ def test_in_the_frame_of_the_scene_after_the_scene_before_is_moved(tmp_path):
     assert np.abs(first[inner].astype(int) - second[inner]).mean() < 6
 
 
+@pytest.mark.slow
 def test_what_cannot_be_aligned_stays_in_its_place(tmp_path):
     paths = write_dates(tmp_path, town(1), town(2))
     with ScenePair.open(*paths, align=True) as pair:

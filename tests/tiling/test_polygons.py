@@ -143,6 +143,7 @@ def peak_of(noise, bands, **options):
     return peak
 
 
+@pytest.mark.slow
 def test_a_band_of_a_wide_scene_takes_little_memory():
     """Noise with small regions only, 24,000 pixels wide, in bands as high as those of tiles."""
     noise = (np.random.default_rng(0).random((32, 24_000)) < 0.2).astype(np.float32)

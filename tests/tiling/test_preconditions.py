@@ -131,6 +131,7 @@ def test_seasons_and_haze_are_no_offset(tmp_path):
     assert not notes_of(*write_dates(tmp_path, before, (before * 1.6).astype("uint16")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_small_site_in_a_canvas_is_registered_as_if_it_were_cut_out(tmp_path, declared):
     ground = np.random.default_rng(3).integers(1, 255, (3, 300, 330)).astype("uint8")

@@ -39,6 +39,7 @@ def server(monkeypatch):
         yield served
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefix", ["", "/vsicurl/"])
 def test_a_raster_on_a_server_is_read_in_parts(tmp_path, server, tiff, prefix):
     large = write_scene(tmp_path / "large.tif", textured(1200, 1500), tiled=True)

@@ -36,6 +36,7 @@ def test_maps_are_written_without_a_lock(tmp_path, no_locks):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("strace") is None, reason="the system has no strace")
 def test_a_geopackage_is_written_without_locks(tmp_path):
     code = (

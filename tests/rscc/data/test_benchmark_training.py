@@ -66,6 +66,7 @@ def test_a_model_trains_on_data_sets_of_each_sort(written, tmp_path, name) -> No
     assert {row.subset for row in report.rows} >= kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("augment", [False, True])
 def test_without_augmentation_cached_pairs_are_not_flipped(written, tmp_path, augment) -> None:
     train_on(run_config("spot_the_diff", cache=True, augment=augment), written["spot_the_diff"], tmp_path)

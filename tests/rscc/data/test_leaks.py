@@ -26,6 +26,7 @@ def training(tmp_path_factory):
     return write_grounds(tmp_path_factory.mktemp("learnt"), range(100, 130), ".jpg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copy", COPIES)
 def test_a_planted_copy_is_found_and_nothing_else(test_images, training, tmp_path, copy):
     leak = tmp_path / "leak.jpg"

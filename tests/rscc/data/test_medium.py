@@ -142,6 +142,7 @@ def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(made, tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "out"], "what is refused leaves nothing"
 
 
+@pytest.mark.slow
 def test_the_command_reads_cities_and_scenes(tmp_path, capsys):
     rows = [(f"{name}.png", "oscd", 260, 150, 10) for name in NAMES]
     write_index(tmp_path / "cities", "file,dataset,width,height,gsd_m", rows)

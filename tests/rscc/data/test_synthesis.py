@@ -120,6 +120,7 @@ def test_every_kind_is_made_in_its_number(made: list[SyntheticPair]) -> None:
             assert not pair.sample.mask.any() and pair.sample.changed is False
 
 
+@pytest.mark.slow
 def test_the_folder_is_read_as_levir_cc(written: Path, made: list[SyntheticPair]) -> None:
     records = LevirCC(written, "train")
     assert len(records) == len(made)

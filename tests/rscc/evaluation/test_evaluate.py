@@ -17,6 +17,7 @@ from rscc.evaluation.scoring import subsets
 pytest.importorskip("pycocoevalcap")
 
 
+@pytest.mark.slow
 def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
     told = []
     report = report_of(records, train, observe=lambda record, said: told.append((record.id, said.changed)))

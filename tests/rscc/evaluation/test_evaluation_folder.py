@@ -69,6 +69,7 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
         score_model(folder.path, [replace(record, captions=()) for record in records])
 
 
+@pytest.mark.slow
 def test_the_report_has_the_hash_of_the_index_and_names_test_images_in_training_data(
     tmp_path, untrained_folder
 ) -> None:
@@ -115,6 +116,7 @@ def test_every_data_set_is_scored(dataset, subsets_found, compared, tmp_path, un
     assert json.loads(json.dumps(report.as_dict()))["run"]["dataset"] == dataset
 
 
+@pytest.mark.slow
 def test_the_command_writes_sheet_table_scores_and_predictions(tmp_path, untrained_folder, capsys) -> None:
     write_data(tmp_path / "data")
     (tmp_path / "scores.json").write_text("those of before")

@@ -35,6 +35,7 @@ def test_reliability_by_hand() -> None:
 # Fits
 
 
+@pytest.mark.slow
 def test_no_pair_is_judged_by_a_fit_that_saw_it(monkeypatch) -> None:
     seen = []
 

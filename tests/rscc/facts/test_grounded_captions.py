@@ -92,6 +92,7 @@ def said(model: FactModel) -> list[GroundedCaption]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("has_words", [True, False])
 def test_what_is_saved_says_the_same(has_words, tmp_path) -> None:
     rows = np.random.default_rng(0).normal(size=(len(AROUND), len(AROUND) + 1))

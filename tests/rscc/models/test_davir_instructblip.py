@@ -39,6 +39,7 @@ def davir() -> Davir:
     return tiny_davir()
 
 
+@pytest.mark.slow
 def test_the_prompt_names_the_retrieved_entities(davir) -> None:
     with torch.no_grad():
         features = davir.encode(*random_images(2))
@@ -73,6 +74,7 @@ def test_batches_are_single_samples(davir, beams) -> None:
         assert [one.ids for one in alone] == [one.ids for one in together[row]]
 
 
+@pytest.mark.slow
 def test_a_folder_of_adapters_on_a_folder_of_weights(tmp_path) -> None:
     """The saved model holds what was trained; the frozen weights come from where the trunk's name says."""
     folder = save_tiny_folder(tmp_path / "blip")

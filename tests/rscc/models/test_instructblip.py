@@ -35,6 +35,7 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
 # The ViT
 
 
+@pytest.mark.slow
 def test_tokens_and_attention_are_those_of_the_plain_model() -> None:
     """Against transformers' own eager attention in every layer; adapters begin without effect."""
     plain = tiny_whole().eval().vision_model

@@ -153,6 +153,7 @@ def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(
             assert torch.equal(head(alone, made(images[number - 1][None]))[0], logits[number])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["rscc-base", "rscc-small"])
 def test_a_shipped_model_sees_the_same_in_integers_its_default(model) -> None:
     before, after = (soft_images(2, 256).numpy() for _ in range(2))

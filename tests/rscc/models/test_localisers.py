@@ -76,6 +76,7 @@ def test_attention_counts_by_the_probability_of_change_and_is_silent_below_the_t
     assert AttentionLocaliser(0.5).maps(model, features, (64, 48)).shape == (3, 64, 48)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_where_change_was_not_learnt_the_words_say_whether(monkeypatch) -> None:
     """With a threshold of 0 P(changed) means nothing: the captions "no ..." silence, others count in full."""

@@ -30,6 +30,7 @@ def prompts(count, height=48, width=64, seed=1):
     return boxes, ((boxes[:, :2] + boxes[:, 2:]) / 2).astype(np.float32)
 
 
+@pytest.mark.slow
 def test_masks_have_the_images_size_and_one_per_prompt(folder) -> None:
     segmenter = load_segmenter(f"sam:{folder}")
     for count, height, width in ((3, 48, 64), (3, 64, 40), (3, 30, 30), (0, 48, 64)):
@@ -159,6 +160,7 @@ class Harm:
         return (print, ("code of the file was run",))
 
 
+@pytest.mark.slow
 def test_files_of_another_kind_are_refused(mobile, tmp_path, capsys) -> None:
     harmful = tmp_path / "harmful.pt"
     harmful.write_bytes(pickle.dumps({"image_encoder.neck.0.weight": Harm()}, protocol=2))

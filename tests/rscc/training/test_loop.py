@@ -98,6 +98,7 @@ def test_the_average_is_validated_and_saved_while_the_weights_go_on(data, tmp_pa
     assert_same_tensors(trainer.model.state_dict(), seen[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("select", "scores"),
     [("cider", [1.0, 3.0, 2.0, math.nan, 3.0, 9.0]), ("perplexity", [9.0, 5.0, 7.0, math.nan, 5.0, 1.0])],

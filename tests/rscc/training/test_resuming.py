@@ -65,6 +65,7 @@ def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(data, tmp_path, sto
     assert_same_tensors(load_file(expected.weights), load_file(found.weights))
 
 
+@pytest.mark.slow
 def test_another_config_is_not_resumed(data, tmp_path, ended) -> None:
     with pytest.raises(ConfigInvalid, match=r"config\.json"):
         make_trainer(data, tmp_path, whole_config(settings(epochs=2))).run(resume=True)

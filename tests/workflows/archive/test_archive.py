@@ -49,6 +49,7 @@ def test_an_archive_has_a_folder_for_every_pair_that_is_done_the_layers_and_a_re
     assert record["versions"].keys() == {"rscc", "torch", "rasterio", "gdal"}
 
 
+@pytest.mark.slow
 def test_the_same_again_starts_no_worker_and_failed_pairs_are_taken_up_when_asked(made, out):
     first = run(made, out, InlineEngine())
     old, times = contents(out), {path: path.stat().st_mtime_ns for path in (out / "pairs").rglob("*")}
@@ -62,6 +63,7 @@ def test_the_same_again_starts_no_worker_and_failed_pairs_are_taken_up_when_aske
     assert sorted(begun(engine)) == sorted(made.broken)
 
 
+@pytest.mark.slow
 def test_only_what_changed_is_done_again(made, out, old):
     changed = made.sound[3]
     brighten(made.after(changed))
@@ -134,6 +136,7 @@ def test_pairs_that_the_table_no_longer_has_are_left_out_and_come_back(made, out
     assert contents(out) == old
 
 
+@pytest.mark.slow
 def test_reports_that_somebody_removed_or_cut_off_are_made_again(made, out, old):
     no_folder, removed, *cut, whole = (out / "pairs" / pair / "changes.geojson" for pair in made.sound)
     shutil.rmtree(no_folder.parent)
@@ -206,6 +209,7 @@ def test_a_report_that_is_damaged_again_and_again_ends_the_run(made, out, old, m
     assert run(made, out, InlineEngine()).done == 7
 
 
+@pytest.mark.slow
 def test_two_runs_on_one_archive_are_refused(made, out):
     run(made, out, InlineEngine(), shard=(1, 2))
     (out / "work" / "1-of-1" / "new").mkdir(parents=True)
@@ -224,6 +228,7 @@ def test_a_folder_of_something_else_is_left_alone(made, out):
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 
 
+@pytest.mark.slow
 def test_shards_share_one_archive_and_the_last_one_writes_the_layers(made, out, worked_through):
     whole, engines = contents(worked_through), [InlineEngine() for _ in range(3)]
     for number, engine in enumerate(engines, start=1):
@@ -238,6 +243,7 @@ def test_shards_share_one_archive_and_the_last_one_writes_the_layers(made, out, 
 
 
 # Python's filters of warnings are not for several threads, as these runs are here.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_shards_work_at_the_same_time(made, out, worked_through):
     threads = [
@@ -252,6 +258,7 @@ def test_shards_work_at_the_same_time(made, out, worked_through):
     assert {**contents(out), "run.json": b""} == {**contents(worked_through), "run.json": b""}
 
 
+@pytest.mark.slow
 def test_the_last_of_two_shards_writes_the_layers_also_after_other_settings(made, out, old):
     ends, other = [], SceneOptions(min_area=25.0)
 

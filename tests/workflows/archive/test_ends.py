@@ -14,6 +14,7 @@ from workflows.archive import claim
 from workflows.errors import OutputNotWritable
 
 
+@pytest.mark.slow
 def test_an_archive_can_be_run_in_a_thread_where_no_signals_come(made, out):
     found = []
     thread = threading.Thread(target=lambda: found.append(run(made, out, InlineEngine())))
@@ -47,6 +48,7 @@ def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(
     assert contents(out) == contents(worked_through)
 
 
+@pytest.mark.slow
 def test_reports_outlive_their_scenes(made, out, old):
     lines = []
     for scene in made.scenes.iterdir():

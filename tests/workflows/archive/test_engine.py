@@ -71,6 +71,7 @@ def left_behind() -> str:
     return tempfile.mkdtemp(prefix="rscc-maps-")
 
 
+@pytest.mark.slow
 def test_temporary_files_of_workers_that_are_killed_are_removed():
     cluster = local_cluster(1, 1, 2**32, allowed_failures=1, preload="rscc_stand_in")
     with cluster as local, Client(local, set_as_default=False) as client:

@@ -41,6 +41,7 @@ def shared_record(out) -> dict:
     return json.loads(pq.read_metadata(out / "changes.parquet").metadata[b"rscc"])
 
 
+@pytest.mark.slow
 def test_marks_are_not_lost_to_other_options_unless_asked_for(made, out, old):
     pair, report, marked = marked_pair(made, out)
     engine, lines = InlineEngine(), []
@@ -62,6 +63,7 @@ def test_marks_are_not_lost_to_other_options_unless_asked_for(made, out, old):
     assert "Zoe" not in report.read_text()
 
 
+@pytest.mark.slow
 def test_a_report_into_which_a_person_drew_a_change_stays_and_is_counted_anew(made, out, old):
     pair = next(pair for pair in made.sound if states(out)[pair] == "done")
     report = out / "pairs" / pair / "changes.geojson"
@@ -77,6 +79,7 @@ def test_a_report_into_which_a_person_drew_a_change_stays_and_is_counted_anew(ma
     assert b"drawn by hand" in (out / "changes.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_what_a_gis_saved_stays_without_any_mark(made, out, old):
     _, report, _ = marked_pair(made, out)
     # A new file, as GIS make it, with a corrected sentence.
@@ -102,6 +105,7 @@ def test_a_new_scene_leaves_the_pair_with_marks_and_tells_of_the_scene_it_was_ma
     assert row_of(out, pair).after == scene
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["done", "failed"])
 def test_marks_made_while_a_run_is_at_work_stay(made, out, old, end):
     reports = {pair: out / "pairs" / pair / "changes.geojson" for pair in made.sound}
@@ -121,6 +125,7 @@ def test_marks_made_while_a_run_is_at_work_stay(made, out, old, end):
     assert run(made, out, scene=OTHER).kept == (pair,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["done", "failed"])
 def test_nobody_reviews_a_report_between_the_check_for_marks_and_its_replacement(
     made, out, old, end, monkeypatch

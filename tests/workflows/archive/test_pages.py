@@ -30,6 +30,7 @@ def batch(monkeypatch, capfd, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_batch_writes_a_page_of_each_pair_and_one_of_all(batch, tmp_path):
     made, (code, text, _) = batch("--html")
     folder = ArchiveFolder(tmp_path / "out")
@@ -44,6 +45,7 @@ def test_batch_writes_a_page_of_each_pair_and_one_of_all(batch, tmp_path):
     assert 0 <= west < east <= told["map"]["width"] and 0 <= north < south <= told["map"]["height"]
 
 
+@pytest.mark.slow
 def test_pages_are_made_again_only_where_the_report_is_newer_or_scenes_are_there(batch, tmp_path):
     made, _ = batch()
     folder = ArchiveFolder(tmp_path / "out")

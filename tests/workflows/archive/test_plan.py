@@ -63,6 +63,7 @@ def test_a_report_of_the_settings_of_before_counts_when_they_come_back(rows):
     assert index.names("done") == ["a"]
 
 
+@pytest.mark.slow
 def test_many_pairs_are_planned_in_seconds():
     index = Index("id")
     rows = [PairRow(f"p{number:05d}", "/s/b.tif", "/s/a.tif") for number in range(20_000)]

@@ -43,6 +43,7 @@ def pair(tmp_path):
     return make_pair(tmp_path, [(20, 30, 20, 30, 220), (90, 100, 25, 25, 30)])
 
 
+@pytest.mark.slow
 def test_a_pair_comes_back_as_the_bytes_of_its_files(pair, tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "time", SimpleNamespace(perf_counter=iter((10.0, 12.5)).__next__))
     outcome = run_task(task(pair), BrightnessCaptioner(), "local-1")
@@ -117,6 +118,7 @@ def large_task(pair, folder):
     return task(pair, maps=folder / "work" / "maps" / "a", split_above=4)
 
 
+@pytest.mark.slow
 def test_parts_of_a_killed_run_of_other_settings_are_in_nobodys_way(pair, tmp_path):
     def in_parts(task, rows):
         return all(run_part(task, BrightnessCaptioner(), one) for one in rows)

@@ -62,6 +62,7 @@ def test_a_cell_is_no_formula(tmp_path, rscc_command, pair):
         assert next(csv.DictReader(file))["caption"] == "'=1+1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["caption", "convert"])
 def test_only_some_changes_are_reported(rscc_command, pair, tmp_path, command):
     """The fake captioner says of every change that a road came."""

@@ -132,6 +132,7 @@ def test_quiet_says_nothing_and_an_existing_report_is_replaced_when_asked(pair, 
     assert load_valid(Path("r.geojson"))["features"] == []
 
 
+@pytest.mark.slow
 def test_an_explanation_as_json(pair, rscc_command):
     place = ("--window", "35,75", "--bands", "3,2,1", "--model", "mine")
     code, out, err = rscc_command("explain", pair.before, pair.after, "-o", "p.webp", *place, "--json")

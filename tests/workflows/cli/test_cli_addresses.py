@@ -66,6 +66,7 @@ def test_a_table_leads_to_no_server_of_our_network(table, server, rscc_command):
     assert server.asked == []
 
 
+@pytest.mark.slow
 def test_a_host_that_is_allowed_is_asked(table, server, rscc_command):
     assert rscc_command("batch", table, "-o", "out", "-q")[0] == 3
     options = ("--allow-host", "127.0.0.1", "--retry-failed", "--json", "-q")
@@ -83,6 +84,7 @@ def test_what_is_no_host_cannot_be_allowed(table, rscc_command, host):
     assert (code, out) == (2, "") and "allow-host" in err
 
 
+@pytest.mark.slow
 def test_a_report_leads_to_no_server_of_our_network(here, server, rscc_command):
     assert rscc_command("caption", "a_2016.tif", "b_2019.tif", "-o", "r.geojson")[0] == 0
     report = here / "r.geojson"
@@ -120,6 +122,7 @@ def test_offline_opens_no_address(here, server, rscc_command, command):
     assert server.asked == [] and {path.name for path in here.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_offline_works_on_what_is_here(table, server, rscc_command):
     assert rscc_command("caption", "a_2016.tif", "b_2019.tif", "--offline")[0] == 0
     options = ("--offline", "--allow-host", "127.0.0.1", "--json", "-q")

@@ -59,6 +59,7 @@ def test_an_archive_with_failures_ends_with_3_and_says_why(made, out, command, a
     assert lines[3].startswith("        1: FILE: ") and f"{out}/changes.gpkg" in lines[-1]
 
 
+@pytest.mark.slow
 def test_quiet_prints_nothing_and_json_everything(made, out, command, asked):
     assert command("--quiet") == (3, "", "")
     code, text, _ = command("--json", "-q")
@@ -148,6 +149,7 @@ def test_a_dry_run_counts_and_writes_nothing(made, command, asked):
     assert 6 * 28_000 < found["disk_bytes"] < 6 * 60_000 and found["free_bytes"] > 0
 
 
+@pytest.mark.slow
 def test_a_dry_run_predicts_the_tiles_and_the_pairs(made, out, command, asked):
     _, text, _ = command("--dry-run", "--json")
     predicted = json.loads(text)["tiles"]
@@ -165,6 +167,7 @@ def test_a_dry_run_predicts_the_tiles_and_the_pairs(made, out, command, asked):
     assert contents(out) == old
 
 
+@pytest.mark.slow
 def test_a_dry_run_measures_the_time_here_but_not_that_of_a_cluster(made, command, asked):
     _, text, _ = command("--dry-run", "--workers", "4", "--json")
     found = json.loads(text)
@@ -174,6 +177,7 @@ def test_a_dry_run_measures_the_time_here_but_not_that_of_a_cluster(made, comman
     assert "time    unknown" in command("--dry-run", "--scheduler", "tcp://nowhere:1")[1]
 
 
+@pytest.mark.slow
 def test_a_table_that_the_run_would_replace_is_refused(made, out, command, asked):
     command()
     table = out / "summary.csv"
@@ -182,6 +186,7 @@ def test_a_table_that_the_run_would_replace_is_refused(made, out, command, asked
     assert code == 2 and str(table) in err and table.read_bytes() == made.table.read_bytes()
 
 
+@pytest.mark.slow
 def test_pairs_of_a_table_with_changes_are_described_and_follow_their_files(tmp_path, out, command, asked):
     made = make_archive(tmp_path, 2, breakages=(), seed=3)
     code, _, err = command()

@@ -17,6 +17,7 @@ def pair(tmp_path):
     return make_pair(tmp_path, SPOTS)
 
 
+@pytest.mark.slow
 def test_polygons_are_described_and_the_report_made_in_other_formats(rscc_command, pair, tmp_path):
     found, given = tmp_path / "found.gpkg", tmp_path / "given.geojson"
     code, _, err = rscc_command("caption", pair.before, pair.after, "-o", found, "--group-distance", "0")

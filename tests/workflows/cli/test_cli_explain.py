@@ -117,6 +117,7 @@ def test_swapped_and_missing_scenes_are_one_line(report, rscc_command, tmp_path)
     assert (code, out) == (2, "") and err.count("\n") == 1 and "a_2016.tif" in err
 
 
+@pytest.mark.slow
 def test_a_place_of_two_scenes_has_the_facts_and_words_of_their_report(report, rscc_command):
     scenes, model = ("a_2016.tif", "b_2019.tif"), ("--model", "mine")
     assert rscc_command("caption", *scenes, "-o", "f.geojson", *model, captioner=FactCaptioner())[0] == 0

@@ -71,6 +71,7 @@ def made(tmp_path_factory):
     return scenes, archive, update(folder / "out", archive, captioner=Silent())
 
 
+@pytest.mark.slow
 def test_the_events_are_those_of_consecutive_pairs_and_no_network_runs(tmp_path, made, monkeypatch):
     scenes, _, done = made
     assert not done.update.failed and not done.update.warnings
@@ -81,6 +82,7 @@ def test_the_events_are_those_of_consecutive_pairs_and_no_network_runs(tmp_path,
     assert told(update(tmp_path / "other", scenes[0].parent)) == told(done)
 
 
+@pytest.mark.slow
 def test_a_scene_that_the_archive_lacks_is_compared_with_all_near_it(tmp_path, made):
     shutil.copytree(made[2].path, tmp_path / "out")
     late, model = write_scene(tmp_path / "2018-08-01.tif", image_of(7)), StackCaptioner()
@@ -88,6 +90,7 @@ def test_a_scene_that_the_archive_lacks_is_compared_with_all_near_it(tmp_path, m
     assert model.surveyed == pairs.REACH  # of one tile each
 
 
+@pytest.mark.slow
 def test_maps_on_other_pixels_of_the_ground_are_moved(tmp_path):
     (tmp_path / "town").mkdir()
     scenes = []
@@ -127,6 +130,7 @@ def spoil_model(folder: Path, outside: Path) -> None:
     (folder / "maps.json").write_text(json.dumps(about))
 
 
+@pytest.mark.slow
 def test_maps_that_cannot_be_used_are_made_by_the_network(tmp_path, made):
     spoilt = [spoil_link, spoil_pixels, spoil_size, spoil_place, spoil_model]
     shutil.copytree(made[1], tmp_path / "archive")
@@ -138,6 +142,7 @@ def test_maps_that_cannot_be_used_are_made_by_the_network(tmp_path, made):
     assert told(done) == told(made[2])
 
 
+@pytest.mark.slow
 def test_pairs_without_maps_are_done_again_and_others_lose_none(tmp_path):
     (tmp_path / "town").mkdir()
     scenes = [write_scene(tmp_path / "town" / f"{d}.tif", image_of(n)) for n, d in enumerate(DATES[:3])]

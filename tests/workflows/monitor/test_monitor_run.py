@@ -78,6 +78,7 @@ def test_a_second_run_finds_nothing_to_do(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.glob("out/**/*") if path.is_file()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_any_order_of_arrival_gives_the_same_events(tmp_path, seed):
     paths = write_series(tmp_path / "scenes" / "town")
@@ -101,6 +102,7 @@ def test_a_flicker_is_dropped_and_keeps_its_id(tmp_path):
     assert sorted(states.values()) == ["confirmed", "dropped"]
 
 
+@pytest.mark.slow
 def test_places_are_told_apart_by_their_ground(tmp_path):
     write_series(tmp_path / "mixed" / "a")
     write_series(tmp_path / "mixed" / "b", transform=north_up(x=600_000, cell=10.0))
@@ -121,6 +123,7 @@ def test_a_scene_that_cannot_be_read_is_left_out_and_tried_again(tmp_path):
     assert update(tmp_path / "out", tmp_path / "town").update.new_scenes == 1
 
 
+@pytest.mark.slow
 def test_new_scenes_with_damaged_pixels_are_left_out_and_known_ones_keep_the_state(tmp_path):
     paths = write_series(tmp_path / "town")
     expected = rows(update(tmp_path / "without", *paths[:3], paths[4]).path)

@@ -102,6 +102,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_command_scores_a_folder(folder, tmp_path):
     command = ["evaluate", "--stacks", str(folder), "--no-baselines", "--json", str(tmp_path / "scores.json")]
     done = CliRunner().invoke(app, command)

@@ -130,6 +130,7 @@ def test_ground_that_a_date_does_not_show_is_hidden_and_footprints_may_differ(tm
     assert found.area_m2 == pytest.approx(expected.area_m2, rel=0.05)
 
 
+@pytest.mark.slow
 def test_an_event_is_followed_for_so_many_scenes(tmp_path, stack, monkeypatch):
     monkeypatch.setattr(stacks, "FOLLOWED", 3)
     assert sorted(map(states, events_of(tmp_path / "maps", stack[0]))) == ["aaasss", "aassa"]
@@ -163,6 +164,7 @@ class GoneCaptioner(StackCaptioner):
         return found, logits
 
 
+@pytest.mark.slow
 def test_an_object_that_the_first_date_alone_shows_is_no_event(tmp_path, with_house):
     scenes, captioner = with_house(0), GoneCaptioner()
     assert events_of(tmp_path / "maps", scenes, captioner) == []
@@ -170,6 +172,7 @@ def test_an_object_that_the_first_date_alone_shows_is_no_event(tmp_path, with_ho
     assert gone.direction == "disappeared"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("numbers", "shown", "role"), [((1, 2), "ass", 0), ((2,), "aas", 1)])
 def test_what_a_veil_on_an_outer_date_explains_is_no_event(tmp_path, with_house, numbers, shown, role):
     scenes, captioner = with_house(*numbers), StackCaptioner()

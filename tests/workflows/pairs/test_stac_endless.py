@@ -113,8 +113,8 @@ def children(handler, number):
 
 @pytest.mark.parametrize("document", [page, child, children])
 def test_pages_and_catalogs_without_end_are_given_up(document, monkeypatch):
-    monkeypatch.setattr(stac_items, "MAX_PAGES", 40)
-    monkeypatch.setattr(stac_documents, "MAX_DOCUMENTS", 250)
+    monkeypatch.setattr(stac_items, "MAX_PAGES", 10)
+    monkeypatch.setattr(stac_documents, "MAX_DOCUMENTS", 60)
     numbers = count()
 
     def answer(handler):
@@ -122,7 +122,7 @@ def test_pages_and_catalogs_without_end_are_given_up(document, monkeypatch):
 
     with server(answer) as address, pytest.raises((CatalogInvalid, CatalogUnreachable)):
         read(f"{address}/catalog.json")
-    assert next(numbers) < 300
+    assert next(numbers) < 80
 
 
 def test_all_documents_together_have_a_clock(monkeypatch):

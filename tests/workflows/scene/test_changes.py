@@ -54,6 +54,7 @@ def test_a_change_that_leaves_the_box_and_its_margin_is_cut_and_says_so(tmp_path
 NEAR = [(30, 30, 20, 20, 240), (30, 60, 20, 20, 240), (60, 30, 20, 20, 170), (110, 150, 20, 20, 240)]
 
 
+@pytest.mark.slow
 def test_changes_near_each_other_are_one_event(tmp_path):
     pair = make_pair(tmp_path, NEAR)
     alone = captioned(pair, group_distance=0)
@@ -73,6 +74,7 @@ def test_changes_near_each_other_are_one_event(tmp_path):
     assert min(expected) < 0.75 < max(expected)
 
 
+@pytest.mark.slow
 def test_both_sides_of_a_street_are_one_change_by_default(tmp_path):
     # 52 pixels of half a metre, 26 m, lie between the rows; the lone house is 29 m from all others.
     rows = [(row, 20 + 30 * n, 20, 20, 240) for row in (20, 92) for n in range(5)]

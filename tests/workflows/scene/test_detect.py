@@ -56,6 +56,7 @@ class Forgetful(BrightnessCaptioner):
         return super().caption(before, after, **options)
 
 
+@pytest.mark.slow
 def test_a_box_gives_what_the_whole_scene_gives_there(made):
     whole = captioned(made, group_distance=0)
     for change in whole.changes:

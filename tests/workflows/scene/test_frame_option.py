@@ -56,6 +56,7 @@ def test_outlines_lie_as_the_scene_that_stays_shows_them(shifted, frame, moved):
     assert not report.run["warnings"]
 
 
+@pytest.mark.slow
 def test_a_report_is_read_again_in_its_frame(shifted, tmp_path):
     report = captioned(shifted, "after")
     path = report.save(tmp_path / "r.geojson")

@@ -90,6 +90,7 @@ def test_other_formats_have_the_columns(report, tmp_path, suffix):
     assert len(table) == 3 and set(table["owner"].dropna()) == {"=x", "z\n"}
 
 
+@pytest.mark.slow
 def test_only_the_ground_around_the_polygons_is_computed(pair, frame):
     whole, part = FactCaptioner(), FactCaptioner()
     everything = captioned(pair, whole, changes=None, batch_size=1)
@@ -101,6 +102,7 @@ def test_only_the_ground_around_the_polygons_is_computed(pair, frame):
     assert few.run["tiling"]["width"] == everything.run["tiling"]["width"]
 
 
+@pytest.mark.slow
 def test_shifted_polygons_are_less_supported_and_far_ones_not_at_all(pair, frame):
     width = frame.geometry[0].bounds[2] - frame.geometry[0].bounds[0]
     shares = []
@@ -141,6 +143,7 @@ def test_a_layer_without_features_gives_a_report_without_changes(pair):
         rscc.caption(pair.before, pair.after, captioner=FactCaptioner(), changes=5)
 
 
+@pytest.mark.slow
 def test_it_is_made_again_from_its_maps_with_the_same_outlines(pair, frame, tmp_path):
     path = tmp_path / "given.gpkg"
     frame.to_file(path)

@@ -95,6 +95,7 @@ def test_what_is_too_little_is_none(tmp_path, captioner, place):
     assert captioned(made(tmp_path, place), captioner()).changes == []
 
 
+@pytest.mark.slow
 def test_what_lies_outside_of_what_was_asked_for_is_left_out(pair, kind):
     house, lone = captioned(pair, FINDERS[kind]()).changes
     within = captioned(pair, FINDERS[kind](), bounds=house.geometry.bounds)
@@ -111,6 +112,7 @@ def test_a_remade_report_has_them(pair, kind, tmp_path):
     assert remake(report, SceneOptions(min_area=lone.area_m2 + 1)).changes == []
 
 
+@pytest.mark.slow
 def test_a_road_beside_a_house_is_told_by_the_house(tmp_path):
     pair = made(tmp_path, HOUSE, (48, 0, 16, 128, ROAD_BRIGHTNESS))
     (house,) = captioned(pair, RoadCaptioner()).changes
@@ -122,6 +124,7 @@ def test_a_road_beside_a_house_is_told_by_the_house(tmp_path):
         assert ("road" in house.came) == told
 
 
+@pytest.mark.slow
 @ROADS
 def test_a_road_that_the_fact_heads_doubt_is_none(pair, monkeypatch):
     for logit, count in ((0.8, 0), (0.9, 1)):  # 0.69 and 0.71

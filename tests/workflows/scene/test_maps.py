@@ -89,6 +89,7 @@ def test_maps_are_geotiffs_with_named_bands_that_lie_on_the_scenes(pair, folder)
         assert abs(evidence.bounds.left - left) < 16 and abs(evidence.bounds.top - top) < 16
 
 
+@pytest.mark.slow
 def test_evidence_is_that_of_the_tile_in_whose_core_a_position_lies(pair):
     class Numbered(FactCaptioner):
         """Answers by the number of the call and the position in the tile."""
@@ -136,6 +137,7 @@ def test_a_stopped_run_continues_with_the_finished_rows(pair, tmp_path):
             assert not folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [FactCaptioner, RoadCaptioner])
 def test_finished_rows_keep_facts_and_roads(tmp_path, kind):
     class Stopping(kind):
@@ -158,6 +160,7 @@ def test_finished_rows_keep_facts_and_roads(tmp_path, kind):
     assert report.run["resumed_tiles"] > 0
 
 
+@pytest.mark.slow
 def test_kept_maps_serve_the_same_run_again_without_the_network(pair, folder):
     first, model = captioned(pair, Counting(), keep_maps=folder), Counting()
     second = captioned(pair, model, keep_maps=folder)
@@ -165,6 +168,7 @@ def test_kept_maps_serve_the_same_run_again_without_the_network(pair, folder):
     assert second.run["resumed_tiles"] == second.run["tiling"]["tiles"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other", [{"overlap": 20, "bands": (3, 2, 1)}, {"batch_size": 5}, {"normalize": True}]
 )
@@ -261,7 +265,8 @@ def test_drafts_have_names_that_are_removed(pair, folder, monkeypatch):
     assert not folder.exists()
 
 
-def test_a_folder_of_something_else_is_left_alone(pair, tmp_path):
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    pair = make_pair(tmp_path, [], size=(64, 64))
     (tmp_path / "file").write_text("")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_bytes(b"cat")

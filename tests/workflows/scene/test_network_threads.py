@@ -112,6 +112,7 @@ class Small(BrightnessCaptioner):
                 self._inside -= len(before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("four_cores")
 @pytest.mark.parametrize("room", [1, 2, 3])
 def test_what_has_room_for_a_few_tiles_goes_on_with_these(tmp_path, room):

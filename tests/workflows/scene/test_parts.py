@@ -208,6 +208,7 @@ def test_the_tiles_are_known_from_the_headers(pair, asked):
     assert parts_of(pair, options, len(grid) - 1) == plan_parts(grid, len(grid) - 1)
 
 
+@pytest.mark.slow
 def test_rows_that_are_no_part_and_a_missing_folder_are_refused(pair, tmp_path):
     with pytest.raises(OptionInvalid):
         do(pair, InBatches(), SceneOptions(), [(0, 96)])

@@ -60,6 +60,7 @@ def test_classes_are_read_as_the_command_reads_them_and_bands_come_first(pair):
         rscc.caption(last, last, transform=transform, crs=crs)
 
 
+@pytest.mark.slow
 def test_arrays_with_their_georeferencing_give_the_report_of_the_files(pair, report):
     before, transform, crs = data_of(pair.before)
     after = data_of(pair.after)[0]
@@ -93,6 +94,7 @@ def test_open_datasets_on_disk_and_in_memory(pair, report):
         rscc.caption(before, pair.after, captioner=BrightnessCaptioner())
 
 
+@pytest.mark.slow
 def test_data_arrays_need_a_crs(pair, report):
     rioxarray = pytest.importorskip("rioxarray")
     before, after = (rioxarray.open_rasterio(path) for path in (pair.before, pair.after))

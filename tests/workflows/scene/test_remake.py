@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -83,6 +84,7 @@ def test_a_remade_report_can_be_remade(ungrouped, tmp_path):
     assert back.to_geojson()["features"] == ungrouped.to_geojson()["features"]
 
 
+@pytest.mark.slow
 def test_the_maps_must_be_of_the_run(pair, tmp_path):
     report, source = kept(pair, tmp_path, FactCaptioner())
     (tmp_path / "other").mkdir()
@@ -142,16 +144,16 @@ def without(content, name):
         lambda maps: maps.update(settings=[]),
     ],
 )
-def test_maps_that_cannot_be_are_refused(pair, tmp_path, damage):
-    report, _ = kept(pair, tmp_path, FactCaptioner())
-    about = tmp_path / "maps" / "maps.json"
-    content = json.loads(about.read_text())
+def test_maps_that_cannot_be_are_refused(ungrouped, tmp_path, damage):
+    maps = shutil.copytree(ungrouped.run["maps"], tmp_path / "maps")
+    content = json.loads((maps / "maps.json").read_text())
     damage(content)
-    about.write_text(json.dumps(content))
+    (maps / "maps.json").write_text(json.dumps(content))
     with pytest.raises(MapsUnusable):
-        remake(report, SceneOptions(threshold=0.3))
+        remake(ungrouped, SceneOptions(threshold=0.3), maps)
 
 
+@pytest.mark.slow
 def test_maps_of_another_box_of_the_same_scenes_are_not_of_the_run(pair, tmp_path):
     box = (15.0, 50.54, 15.0006, 50.56)
     report, _ = kept(pair, tmp_path, FactCaptioner(), bounds=box)
@@ -162,6 +164,7 @@ def test_maps_of_another_box_of_the_same_scenes_are_not_of_the_run(pair, tmp_pat
     assert remake(report, SceneOptions(threshold=0.3)).changes
 
 
+@pytest.mark.slow
 def test_what_the_scout_ruled_out_is_not_made_up(pair, tmp_path):
     report, _ = kept(pair, tmp_path, FactCaptioner(), threshold=0.3)
     about = tmp_path / "maps" / "maps.json"

@@ -87,6 +87,7 @@ def test_tiled_equals_whole(tmp_path):
         assert [c.change_probability for c in tiled.changes] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_small_changes_are_left_out_by_their_area_on_the_ground(tmp_path):
     # At 0.5 m: 4 m2, 16 m2, 36 m2, 100 m2.
     pair = make_pair(tmp_path, [(10 + 30 * n, 20, side, side, 240) for n, side in enumerate((4, 8, 12, 20))])

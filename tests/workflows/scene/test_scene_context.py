@@ -37,6 +37,7 @@ def test_a_report_names_the_areas_of_its_changes(tmp_path, rscc_command):
     assert (code, no.exists()) == (2, False) and "none.gpkg" in err
 
 
+@pytest.mark.slow
 def test_changes_that_are_made_again_name_their_areas_again(tmp_path):
     layer = parcels(tmp_path)
     report, _ = kept(

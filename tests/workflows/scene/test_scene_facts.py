@@ -43,6 +43,7 @@ def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(pair):
     assert set(two.came) == {"building", "road"} and two.caption_confident
 
 
+@pytest.mark.slow
 def test_tiles_are_cut_to_whole_positions(pair):
     fine, coarse = (
         captioned(pair, FactCaptioner(tile_size=64, search_size=512, position_size=size, roads=(9.0, 9.0)))
@@ -96,6 +97,7 @@ def test_the_ground_of_the_outlines_tells_what_covered_it(tmp_path, column, tree
     assert list(change.before_cover) == covers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("roads", "words"),
     [
@@ -113,6 +115,7 @@ def test_a_road_is_stated_where_one_is_found(pair, roads, words):
     assert captioner.surveyed == captioner.seen
 
 
+@pytest.mark.slow
 def test_roads_are_looked_for_near_a_change_alone(pair):
     class Banded(FactCaptioner):
         def survey(self, before, after):
@@ -133,6 +136,7 @@ def test_roads_are_looked_for_near_a_change_alone(pair):
     assert found[1].new < NEW
 
 
+@pytest.mark.slow
 def test_a_change_without_a_sure_object_has_a_lower_score(pair, monkeypatch):
     sure = captioned(pair, FactCaptioner()).changes
     monkeypatch.setattr("workflows.scene.found.SURE", 2.0)
@@ -143,6 +147,7 @@ def test_a_change_without_a_sure_object_has_a_lower_score(pair, monkeypatch):
         assert other.score == pytest.approx(0.8 * one.score, abs=1e-3) and one.score > 0.1
 
 
+@pytest.mark.slow
 def test_a_region_has_the_mean_that_leans_to_the_largest_of_its_positions(pair):
     # As large as no tile, on ground of the brightness that the pair has.
     outline = MultiPolygon([box(150, 100, 330, 240)])

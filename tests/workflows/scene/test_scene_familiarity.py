@@ -41,6 +41,7 @@ def pair(tmp_path):
     return make_pair(tmp_path, PLACES, size=(300, 420))
 
 
+@pytest.mark.slow
 def test_familiar_ground_changes_nothing_and_a_model_without_a_measure_says_null(pair):
     plain, familiar = captioned(pair, FactCaptioner(tile_size=512)), captioned(pair, Measuring(9.0, 9.0))
     assert plain.run["familiarity"] is None and familiar.run["familiarity"] > 0.99
@@ -51,6 +52,7 @@ def test_familiar_ground_changes_nothing_and_a_model_without_a_measure_says_null
     assert "unlike" not in familiar.run["summary"]["text"]
 
 
+@pytest.mark.slow
 def test_unfamiliar_ground_lowers_scores_and_is_said_once(pair):
     known, strange = (captioned(pair, Measuring(logit, logit)) for logit in (9.0, -9.0))
     assert strange.run["familiarity"] < 0.01
@@ -59,17 +61,20 @@ def test_unfamiliar_ground_lowers_scores_and_is_said_once(pair):
         assert other.score < one.score and other.familiarity < 0.01
 
 
+@pytest.mark.slow
 def test_each_change_is_judged_by_its_own_ground_and_the_scene(pair):
     west, east = captioned(pair, Measuring(2.0, -6.0)).changes
     assert west.familiarity > 0.4 > 0.1 > east.familiarity
 
 
+@pytest.mark.slow
 def test_faint_outlines_are_left_out_on_unfamiliar_ground(tmp_path):
     faint = make_pair(tmp_path, [(20, 20, 20, 24, 160), (260, 380, 20, 24, 220)], size=(300, 420))
     known, strange = (captioned(faint, Measuring(logit, logit)) for logit in (9.0, -9.0))
     assert (len(known.changes), len(strange.changes)) == (2, 1)
 
 
+@pytest.mark.slow
 def test_the_maps_keep_the_measure_also_without_facts(pair, tmp_path):
     report, _ = kept(pair, tmp_path, Measuring(1.0, -1.0))
     again = remake(report, SceneOptions(min_area=25.0))
@@ -94,6 +99,7 @@ def test_a_model_without_facts_measures_too(pair):
     assert all(change.familiarity == pytest.approx(0.1192, abs=0.001) for change in report.changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("is_rough", "logit"), [(False, 9.0), (True, 9.0), (False, -9.0)])
 def test_buildings_that_are_gone_were_removed_only_from_clear_and_familiar_ground(tmp_path, is_rough, logit):
     pair = make_pair(tmp_path, [(20, 20, 40, 48, 220)], size=(300, 420))

@@ -30,6 +30,7 @@ def pair(tmp_path):
     return make_pair(tmp_path, SPOTS, size=(300, 420))
 
 
+@pytest.mark.slow
 def test_the_model_is_shown_only_what_the_scout_does_not_rule_out(pair, monkeypatch):
     scout, model = Scout(), BrightnessCaptioner()
     monkeypatch.setattr(models, "_load", lambda name, device: scout)
@@ -46,6 +47,7 @@ def test_the_model_is_shown_only_what_the_scout_does_not_rule_out(pair, monkeypa
     assert len(report.changes) == 1
 
 
+@pytest.mark.slow
 def test_what_the_scout_rules_out_is_not_found(pair, monkeypatch):
     model = BrightnessCaptioner()
     monkeypatch.setattr(models, "_load", lambda name, device: Scout(blind=True))
@@ -70,6 +72,7 @@ def test_a_model_without_a_scout_is_refused(pair, monkeypatch, card):
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_shipped_scout_serves_the_default_model():
     from rscc.captioner import Captioner
     from rscc.devices import fast_int8

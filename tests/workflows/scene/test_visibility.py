@@ -91,6 +91,7 @@ def test_ground_without_data_counts_as_fill(tmp_path):
     assert "were without data" in report.run["summary"]["text"]
 
 
+@pytest.mark.slow
 def test_no_clearing_is_found_where_it_cannot_be_seen(tmp_path):
     pair = make_pair(tmp_path, [(16, 16, 112, 176, 160)])
     assert len(captioned(pair, ClearingCaptioner()).changes) == 1
@@ -132,6 +133,7 @@ def test_a_layer_of_strangers_is_refused(tmp_path, wrong):
     maps.close()
 
 
+@pytest.mark.slow
 def test_strips_and_boxes_have_the_layer_of_the_whole(tmp_path, monkeypatch):
     """What is found in a cell depends on its surroundings alone."""
 
@@ -169,6 +171,7 @@ def test_cells_cover_an_area_and_lie_on_the_ground(anchor):
     )
 
 
+@pytest.mark.slow
 def test_a_tile_that_is_larger_than_the_scene_is_cleared_of_haze_too(tmp_path):
     veils = BrightVeils()
     veils.layers = lambda before, after: np.stack(

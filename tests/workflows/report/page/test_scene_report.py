@@ -27,6 +27,7 @@ def report(pair):
     return caption(pair.before, pair.after, captioner=BrightnessCaptioner())
 
 
+@pytest.mark.slow
 def test_it_finds_what_caption_scene_finds_with_the_same_options(pair, report):
     plain = caption_scene(pair.before, pair.after, BrightnessCaptioner())
     assert len(report.changes) == 2 and report.changes == plain.changes
