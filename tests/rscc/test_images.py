@@ -47,10 +47,3 @@ def test_sides_are_multiples_of_the_positions_of_the_model(captioner, height, wi
             ask(*pair)
     with pytest.raises(ValueError):
         captioner.explain(*pair[:, 0])
-
-
-@pytest.mark.parametrize("beams", [0, -1])
-def test_a_search_follows_a_sentence(captioner, beams) -> None:
-    for ask in (captioner.caption, captioner.describe):
-        with pytest.raises(ValueError):
-            ask(*PAIR, beams=beams)

@@ -50,14 +50,6 @@ def test_a_corner_that_both_show_is_found(test_images, tmp_path):
     assert found.test == tested and found.zoom == pytest.approx(1, rel=0.06)
 
 
-def test_other_grounds_are_not_told_and_the_largest_correlation_is(test_images, training):
-    told = []
-    result = find_leaks(test_images, training, progress=lambda *step: told.append(step))
-    assert result.leaks == () and 0 <= result.largest < THRESHOLD
-    assert told == [("leaks", 30, 30)]
-    assert find_leaks(test_images, test_images).leaks[0].correlation == pytest.approx(1, abs=1e-3)
-
-
 def test_what_cannot_be_read_is_named_and_an_empty_folder_is_refused(test_images, tmp_path):
     broken, small = tmp_path / "broken.png", tmp_path / "small.png"
     broken.write_bytes(b"\x89PNG")
@@ -70,13 +62,3 @@ def test_what_cannot_be_read_is_named_and_an_empty_folder_is_refused(test_images
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetLayoutInvalid):
         image_files(tmp_path / "empty")
-
-
-def test_masks_and_the_tested_images_themselves_are_left_out(tmp_path):
-    for name in ("images/train/A/a.png", "images/train/label/a.png", "images/test/A/b.png", "mask/c.png"):
-        write = tmp_path / name
-        write.parent.mkdir(parents=True, exist_ok=True)
-        drawn_ground(1, 40).save(write)
-    (tmp_path / "index.csv").write_text("file\n")
-    tested = tmp_path / "images" / "train" / ".." / "test" / "A" / "b.png"
-    assert image_files(tmp_path, but=[tested]) == [tmp_path / "images" / "train" / "A" / "a.png"]

@@ -62,10 +62,6 @@ def make_source(records, build):
     return make
 
 
-def maps_of(kind, batch) -> torch.Tensor:
-    return batch.features if kind == "features" else batch.before
-
-
 kinds = pytest.mark.parametrize("kind", ["masks", "images", "features"])
 
 
@@ -81,18 +77,6 @@ def test_batches_depend_on_seed_and_epoch_alone(kind, make_source) -> None:
     assert epoch(other, 1) == second, "an epoch can be reached without those before it"
     assert epoch(other, 0) == first
     assert epoch(make_source(kind, seed=2), 0) != first
-
-
-@kinds
-@pytest.mark.parametrize("count", [1, 8])
-def test_a_pair_looks_different_in_every_epoch(kind, count, make_source) -> None:
-    """Not only the order changes: one batch of all pairs, sorted, is another one; and so is a pair alone."""
-    source = make_source(kind, batch_size=8, count=count)
-    contents = set()
-    for number in range(9):
-        (batch,) = source.epoch(number)
-        contents.add(tuple(sorted(one.numpy().tobytes() for one in maps_of(kind, batch))))
-    assert len(contents) == (len(FLIPS) if (kind, count) == ("features", 1) else 9)
 
 
 def test_worker_processes_give_the_same_batches_of_masks_and_share_what_was_read_once(

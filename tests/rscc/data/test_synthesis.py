@@ -15,7 +15,6 @@ from datasets import (
     write_levir_cc,
     write_single_date,
 )
-from scene_pairs import run_here
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair, truly_changed
@@ -180,14 +179,3 @@ def test_only_training_pairs_of_the_named_collection_are_used(
     assert not any(name.startswith(("val_", "test_")) for name in used)
     assert not any("pond" in caption for pair in made for caption in pair.sample.captions)
     assert all("b.png" not in pair.sources for pair in made if pair.kind == "crop_alike")
-
-
-def test_command_writes_and_sums_up(folders, tmp_path: Path, capsys) -> None:
-    known = ("--data", folders["data"], "--masks", folders["masks"], "--mask-dataset", "some")
-    counts = ("--crops", 2, "--unchanged", 1, "--insertions", 0, "--removals", 0)
-    command = (capsys, "synthesize", *known, *counts, "-o", tmp_path / "out")
-    code, out, error = run_here(*command)
-    assert code == 0 and "3  pairs" in out + error
-    assert len(LevirCC(tmp_path / "out", "train")) == 3
-    code, _, error = run_here(*command)
-    assert code == 2 and "exists already" in error

@@ -32,17 +32,6 @@ def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
     assert row.mask.pixels == 3 * 24 * 40 + SIDE * SIDE, "counted at the size of the images"
 
 
-def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
-    captioner = BrightnessCaptioner()
-    together = list(captioner_predictions(captioner, records, batch_size=3))
-    assert [shape[0] for shape in captioner.shapes] == [3, 1]
-    alone = list(captioner_predictions(captioner, records, batch_size=1))
-    assert [one.caption for one in together] == [one.caption for one in alone]
-    assert [one.mask.shape for one in together] == [(24, 40), (24, 40), (SIDE, SIDE), (24, 40)]
-    for one, other in zip(together, alone, strict=True):
-        assert (one.mask == other.mask).all()
-
-
 def test_masks_are_cut_out_of_probabilities_at_the_size_of_the_images(records) -> None:
     """They rise from 0 to 1 over the 32 pixels of the tile, and so over the 40 of an image."""
 
@@ -75,19 +64,6 @@ def test_changed_pairs_are_also_grouped_by_the_kind_of_change(records) -> None:
     assert list(subsets(records, kinds)) == [*SUBSETS, "vegetation", "other"]
     same = [replace(record, kind="add") for record in records]
     assert list(subsets(same)) == list(SUBSETS), "a kind that holds all changed pairs says nothing new"
-
-
-def test_a_subset_is_scored_alone(records, train) -> None:
-    records = kinds_of([*records[:3], replace(records[0], id="five")])
-    whole = report_of(records, train)
-    alone = report_of([records[0], records[2], records[3]], train)
-    changed, expected = row_of(whole, "brightness", "changed"), row_of(alone, "brightness", "all")
-    assert changed.captions.cider == expected.captions.cider
-    assert changed.captions.cider != row_of(whole, "brightness", "all").captions.cider
-    assert changed.mask == expected.mask
-    drop = row_of(whole, "brightness", "drop")
-    assert (drop.captions.count, drop.mask.pairs) == (1, 1)
-    assert whole.run["counts"] == {"all": 4, "changed": 3, "unchanged": 1, "add": 1, "drop": 1}
 
 
 def test_the_thresholds_of_the_card_are_used_and_wrong_flags_and_masks_count_against_the_model(

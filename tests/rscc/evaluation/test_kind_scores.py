@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 
 from rscc.data.pairs import PairRecord
-from rscc.errors import WeightsNotFound
-from rscc.evaluation import scoring as kind_scores
 from rscc.evaluation.scoring import score_kinds
 
 pytest.importorskip("pycocoevalcap")
@@ -41,18 +39,3 @@ def test_each_kind_is_scored_alone() -> None:
     assert found["building"]["cider"] > found["changed"]["cider"] > found["road"]["cider"] > 0
     assert found["building"]["other_objects"] == 0 and found["road"]["other_objects"] == 0.25
     assert set(found["unchanged"]) == {"pairs", "called_changed"}
-
-
-def test_what_is_missed_counts_as_said_to_be_unchanged_and_without_a_parser_nothing_is_said(
-    monkeypatch,
-) -> None:
-    """The words that a model would have found for a pair it calls unchanged are not shown, nor scored."""
-    said = [*HOUSES, *ROADS, *[SAME] * 4]
-    none = score_kinds(records(), said, np.zeros(16, bool))
-    assert none["building"] == {"pairs": 6, "called_changed": 0, "cider": 0}
-
-    def missing(records):
-        raise WeightsNotFound("no parser")
-
-    monkeypatch.setattr(kind_scores, "kinds_read", missing)
-    assert score_kinds(records(), said, np.ones(16, bool)) == {}

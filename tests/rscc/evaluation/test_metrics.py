@@ -50,15 +50,6 @@ def test_bleu_and_rouge_agree_with_a_count_by_hand() -> None:
     assert scores.rouge_l == pytest.approx(75)  # common subsequence of 3 words of 4
 
 
-def test_without_java_meteor_is_none_and_the_notes_say_why(monkeypatch) -> None:
-    monkeypatch.setenv("PATH", "")
-    scores = caption_scores({"one": "a road's end"}, {"one": ["a road is built"]})
-    assert scores.meteor is None
-    assert scores.s_m is None
-    assert NO_JAVA in scores.notes
-    assert any("1 of 2 sentences hold an apostrophe" in note for note in scores.notes)
-
-
 @pytest.mark.slow
 def test_with_java_meteor_and_s_m_are_there_and_no_process_is_left(java_scorer) -> None:
     scores = java_scorer.score(PERFECT, REFERENCES)

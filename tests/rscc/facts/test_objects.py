@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from rscc.facts.grounded_captions import counted
 from rscc.facts.objects import both_sizes, object_sizes, split_objects
 
 
@@ -56,9 +55,3 @@ def test_only_a_narrow_waist_parts_for_certain() -> None:
     assert len(object_sizes(third)) == 3 and len(both_sizes(third)[1]) == 2
     assert both_sizes(third)[1].sum() == third.sum()
     assert both_sizes(mask_of(HOUSE))[1].tolist() == [24 * 20]
-
-
-def test_pictures_count_objects_and_leave_out_outlines_that_are_too_small() -> None:
-    outlines, sizes = counted(mask_of(HOUSE, BRIDGE, NEXT, (70, 100, 5, 5)))
-    assert len(sizes) == 2 and sizes.sum() == outlines.sum()
-    assert np.array_equal(outlines, mask_of(HOUSE, BRIDGE, NEXT))

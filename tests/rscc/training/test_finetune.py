@@ -14,9 +14,9 @@ from rscc.config import Config
 from rscc.configs import load_config
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
+from rscc.errors import DatasetLayoutInvalid
 from rscc.model_folder import load_facts, open_model_folder
-from rscc.training import finetuning, model_export
+from rscc.training import finetuning
 from rscc.training.finetuning import Comparison, compare_scores
 from rscc.training.initial_weights import finetuning_config, open_start
 from rscc.training.training_data import hold_out, read_splits
@@ -176,46 +176,3 @@ def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
     else:
         assert "the unchanged start" in line and taken.card == start.card
     assert "CIDEr gains -1.0 to +2.0" in line
-
-
-@pytest.mark.parametrize(
-    ("learns", "gain", "told"),
-    [
-        (True, (-3.0, 9.0), "the start with retrained facts, CIDEr gains -3.0 to +9.0"),
-        (True, (-9.0, -1.0), "the unchanged start"),
-        (False, (0.0, 0.0), "the unchanged start"),
-    ],
-    ids=["as good", "worse", "no better"],
-)
-def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tmp_path, monkeypatch) -> None:
-    data = write_levir_cc(tmp_path / "data", train=24, val=4, test=1)
-    start = saved(tmp_path / "start", tiny_model(seed=3), name="first", facts=tiny_facts())
-    moved, asked = replace(tiny_facts(), heads=tiny_heads(seed=8)), []
-
-    def fit(model, records, config, *, start, **how):
-        asked.append((len(records), config.data.size, how["threshold"]))
-        return moved if learns else start
-
-    monkeypatch.setattr(model_export, "fit_facts", fit)
-    monkeypatch.setattr(finetuning, "compare_scores", lambda *_, **__: Comparison("table", gain, gain))
-    lines: list[str] = []
-    paths = RunPaths(data=data, output=tmp_path / "run", start=str(start.path))
-    settings = tuning(start.path, keep_start=True)
-    paths.output.mkdir()
-    (paths.output / "checkpoint.pt").write_text("of a run that is replaced")
-    with pytest.raises(ConfigInvalid):
-        trained(settings, paths, name="mine", resume=True, report=lines.append)
-    with pytest.raises(ConfigInvalid):
-        trained(settings, replace(paths, backbone_weights=Path("x")), resume=False, overwrite=True)
-    assert (paths.output / "checkpoint.pt").is_file() and not asked
-    made = trained(settings, paths, name="mine", overwrite=True, report=lines.append)
-    assert {path.name for path in paths.output.iterdir()} == {"model"}
-    assert asked == [(24, start.card.tile_size, start.card.threshold)]
-    assert lines[-1].startswith(f"{made.path}: {told}")
-    assert made.card.weights_sha256 == start.card.weights_sha256
-    if learns and gain[1] > 0:
-        heads = load_facts(open_model_folder(made.path, check_hashes=True)).heads
-        assert_same_tensors(heads.state_dict(), moved.heads.state_dict())
-        assert made.card.name == "mine" and made.card.data.endswith("24 training and 4 validation pairs.")
-    else:
-        assert made.card == start.card

@@ -8,7 +8,6 @@ import torch
 from datasets import write_levir_cc
 from safetensors.torch import load_file
 from saved_models import saved_start
-from scene_pairs import exit_code
 from tiny_models import ENTITIES, WORDS, tiny_config, tiny_model
 from training_runs import trained
 
@@ -181,31 +180,3 @@ def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(labels, tmp_pat
     words = model.vocabulary.words
     assert words[: len(SPECIAL) + len(WORDS)] == (*SPECIAL, *WORDS)
     assert len(words) > len(SPECIAL) + len(WORDS)
-
-
-@pytest.mark.parametrize(
-    ("options", "paper", "config_name"),
-    [
-        ((), "dirl", "finetune"),
-        (("--epochs", "3"), "dirl", "finetune"),
-        (("--config", "rscc_base"), "rdd", "rscc_base"),
-    ],
-)
-def test_the_command_takes_the_settings_of_the_start_unless_told_others(
-    options, paper, config_name, tmp_path, monkeypatch
-) -> None:
-    folder, taken = saved_start(tmp_path / "one", tiny_model("dirl")), []
-
-    def train(config, paths, **others):
-        taken.append((config, paths))
-        return open_model_folder(folder)
-
-    monkeypatch.setattr(runs, "train_model", train)
-    words = ("train", "--from", folder, "--data", tmp_path, "-o", tmp_path / "run")
-    assert exit_code(*words, *options) == 0
-    ((config, paths),) = taken
-    assert (config.model.paper, paths.start) == (paper, str(folder))
-    assert config.train.learning_rate == load_config(config_name).train.learning_rate
-    told_how_long = "--epochs" in options
-    assert config.train.facts_alone is (config_name == "finetune" and not told_how_long)
-    assert not told_how_long or config.train.epochs == 3

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from datasets import write_image
 
 from rscc.data.pairs import read_pair
 from rscc.data.torchgeo_pairs import torchgeo_pairs
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.errors import ConfigInvalid, WeightsNotFound
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, on import
 
@@ -43,24 +41,6 @@ def test_a_change_data_set_of_torchgeo_gives_pairs_with_masks(levir_cd):
         assert np.array_equal(pair.after, pair.before[:, ::-1])
         areas.add(int(pair.mask.sum()))
     assert areas == {400, 420}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["torchgeo:", "torchgeo:LEVIRCDPlus", "torchgeo:NoSuch:x", "torchgeo:RasterDataset:x"]
-)
-def test_what_is_no_data_set_of_pairs_is_refused(name, tmp_path):
-    pytest.importorskip("torchgeo", reason="needs the extra torchgeo")
-    with pytest.raises(DatasetLayoutInvalid, match="torchgeo:"):
-        torchgeo_pairs(name)
-    with pytest.raises(DatasetLayoutInvalid, match="LEVIRCDPlus"):
-        torchgeo_pairs(f"torchgeo:LEVIRCDPlus:{tmp_path}")
-
-
-def test_without_torchgeo_masks_name_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchgeo", None)
-    with pytest.raises(ExtraNotInstalled, match="torchgeo"):
-        torchgeo_pairs("torchgeo:LEVIRCDPlus:x")
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from archive_commands import OURS, Cluster, QuickCluster, commands, forked_cluster, kill, wait_until
+from archive_commands import QuickCluster, commands, forked_cluster, kill, wait_until
 from archive_fakes import BIG, load_fake, runs
 from archive_pairs import drive, make_tasks
 from distributed import Client, KilledWorker
@@ -376,26 +376,12 @@ def test_where_no_scheduler_listens_is_said(monkeypatch, protocol, answer):
             Engine(source(), scheduler=address).__enter__()
 
 
-@pytest.fixture
-def others(folder):
-    """What another installation started."""
-    with Cluster(folder) as cluster:
-        yield cluster
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("lacking", ["scheduler", "worker", "other"])
-def test_another_version_of_rscc_is_refused(others, tasks, tmp_path, lacking):
-    address = others.scheduler(() if lacking == "scheduler" else OURS)
+def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path):
     other = tmp_path / "other_version.py"
     other.write_text("import rscc\nrscc.__version__ = '99'\n")
-    if lacking == "worker":
-        others.worker("--no-nanny", paths=())
-    else:
-        others.worker("--no-nanny", *(["--preload", str(other)] if lacking == "other" else []))
-    with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(1, timeout=120)
-    with pytest.raises((VersionsDiffer, WorkersUnable)), Engine(source(), scheduler=address) as engine:
+    cluster.worker(preload=[str(other)])
+    with pytest.raises(VersionsDiffer), Engine(source(), scheduler=cluster.address) as engine:
         drive(engine, tasks("plain"), 60)
 
 

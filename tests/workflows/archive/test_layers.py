@@ -9,7 +9,6 @@ from pathlib import Path
 
 import geopandas
 import numpy as np
-import pandas
 import pyarrow.parquet as pq
 import pytest
 import shapely
@@ -88,24 +87,6 @@ def test_every_change_of_pairs_that_are_done_is_there_in_order(archive):
     assert (changes.geom_type == "MultiPolygon").all()
     assert changes.geometry.iloc[3].equals(CUT)
     assert not archive.work.exists()
-
-
-def test_geopandas_reads_both_formats_alike(archive):
-    one = geopandas.read_parquet(archive.parquet).drop(columns="bbox", errors="ignore")
-    two = geopandas.read_file(archive.geopackage, layer="changes")
-    assert one.crs == two.crs == "EPSG:4326"
-    assert list(one.columns) == list(two.columns)
-    assert one.geometry.geom_equals_exact(two.geometry, 0).all()
-    lists = ("alternatives", "came", "gone", "before_cover", "context")
-    for name in lists:
-        assert [list(texts) for texts in one[name]] == [json.loads(text) for text in two[name]], name
-    assert list(one.came.iloc[2]) == ["building", "road"]
-    assert (one["count"].iloc[2], bool(one.caption_confident.iloc[2])) == (7, False)
-    for name in set(one.columns) - {"geometry", *lists}:
-        a, b = one[name], two[name]
-        assert (a.isna() == b.isna()).all(), name
-        assert a.dropna().tolist() == b.dropna().tolist(), name
-        assert pandas.api.types.is_numeric_dtype(a) == pandas.api.types.is_numeric_dtype(b), name
 
 
 def test_the_parquet_file_is_geoparquet_with_boxes(archive):

@@ -6,14 +6,11 @@ import json
 
 import pytest
 from archive_rows import change, fill, report
-from pages import made_report, squares
-from scene_pairs import make_pair
 
 from workflows.archive.sample import draw_sample
 from workflows.errors import ArchiveMissing, NothingToSample, ReportsDamaged
 from workflows.pairs.rows import PairRow
 from workflows.report.reading import open_report
-from workflows.report.record import run_id
 
 
 def row(pair):
@@ -95,26 +92,6 @@ def test_the_command_draws_a_sample_and_says_what_its_verdicts_come_to(rscc_comm
     assert facts["verdicts"] == {"confirmed": 5, "wrong place": 2, "wrong words": 1}
     assert facts["precision"]["precision_interval"] == [0.5, 0.8333]
     assert path.read_bytes() == before, "without marks nothing is written"
-
-
-def test_a_sample_of_one_pair_has_a_page_and_one_of_several_says_why_not(rscc_command, archive, tmp_path):
-    pair = make_pair(tmp_path, [(60, 60, 40, 40, 240)], size=(300, 420))
-    alone = fill(tmp_path / "alone", {row("a"): made_report(pair, squares(8, (300, 420)))}).path
-    sample, page = tmp_path / "sample.geojson", tmp_path / "page.html"
-    assert rscc_command("review", "--sample", 3, alone, "-o", sample)[0] == 0
-    code, _, err = rscc_command("convert", sample, page)
-    assert (code, err) == (0, "") and page.is_file()
-    marks = tmp_path / "marks.json"
-    mark = {"id": 2, "verdict": "wrong place", "time": "2026-01-02T03:04:05Z"}
-    marks.write_text(json.dumps({"report": run_id(open_report(sample).run), "marks": [mark]}))
-    code, out, _ = rscc_command("review", sample, marks)
-    assert code == 0 and out.splitlines()[1].startswith("precision    0.000 (95 percent: 0.000 to 0.7")
-    several = tmp_path / "several.geojson"
-    assert rscc_command("review", "--sample", 12, archive, "-o", several)[0] == 0
-    code, _, err = rscc_command("convert", several, tmp_path / "other.html")
-    assert code == 2 and "it is a sample of several pairs; give the report of one of them" in err
-    code, out, err = rscc_command("verify", several)
-    assert (code, err) == (1, "") and "missing   weights" in out and "same      settings" in out
 
 
 @pytest.mark.parametrize("words", [(), ("-o", "sample.gpkg"), ("marks.json", "-o", "sample.geojson")])

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from rscc.errors import DatasetLayoutInvalid
 from workflows.cli.commands import app
-from workflows.monitor.evaluation.baselines import plain_steps, two_dates
 from workflows.monitor.evaluation.scores import Reported, StackScores, scot
 from workflows.monitor.evaluation.truth import PlaceTruth, TrueEvent, read_truth
 
@@ -76,13 +75,6 @@ def test_scot_by_hand():
     split = [Reported(mask(0, 0, 10, 10), 102, 107), Reported(mask(0, 0, 10, 10), 107)]
     track, change = 9 / 10, 1 / 1.5
     assert scot(true, split, MONTHS) == pytest.approx(5 * change * track / (4 * change + track))
-
-
-def test_baselines_find_a_hall():
-    values = paint(months(12), [(HALL, 6, 99, ROOF)]).astype(np.float32)
-    [step] = [one for one in plain_steps(values, MONTHS) if one.mask[18, 18]]
-    [pair] = [one for one in two_dates(values, MONTHS) if one.mask[18, 18]]
-    assert (step.first, pair.first) == (106, 111)
 
 
 @pytest.fixture

@@ -130,12 +130,6 @@ def test_named_bands_tell_water_by_an_index(tmp_path):
     assert (event.kind, event.direction, event.facts["kind_by"]) == ("water", "appeared", "NDWI")
 
 
-def test_16_bit_scenes_have_the_events_of_8_bits(found, tmp_path):
-    images = paint(DATES, [(HALL, 5, 99, ROOF), (PIT, 14, 99, SOIL)]).astype(np.uint16) * 40
-    wide = write_months(tmp_path, images, DATES)
-    assert [event.kind for event in sure_of(events_of(wide))] == [event.kind for event in sure_of(found)]
-
-
 def test_blocks_have_the_events_of_the_whole(town, found, monkeypatch):
     monkeypatch.setattr(steps, "BLOCK_VALUES", 1)
     monkeypatch.setattr(steps, "SMALLEST", 32)

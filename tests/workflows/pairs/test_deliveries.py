@@ -135,14 +135,6 @@ def test_bands_in_a_folder_without_rights_are_told_and_not_stacked(tmp_path, mon
     assert any(str(tmp_path) in warning for warning in catalog.warnings)
 
 
-def test_names_that_are_asked_for_are_taken(tmp_path):
-    for day in DAYS:
-        aerial(tmp_path, day)
-    catalog = folder_catalog(tmp_path, CatalogOptions(glob="*_cloudmask.tif"))
-    assert [Path(row.before).name for row in catalog.rows] == ["tile_20200601_cloudmask.tif"]
-    assert not catalog.chosen
-
-
 def test_two_pictures_of_one_year_are_no_delivery_of_one_day(tmp_path):
     raster(tmp_path / "a_2019.tif", 3, "uint8")
     raster(tmp_path / "b_2019.tif", 3, "uint8")

@@ -59,17 +59,6 @@ def test_tiles_of_a_mosaic_are_paired_each_with_its_own():
     assert pairs_of(scenes)[0] == ["2015020170", "2015120171"]
 
 
-def test_a_large_scene_goes_with_all_the_small_ones_on_it():
-    small = [scene(f"q{n}", "2017", (n, 0, n + 1, 1)) for n in range(4)]
-    later = [scene(f"r{n}", "2019", (n, 0, n + 1, 1)) for n in range(4)]
-    large = scene("L", "2015", (0, 0, 4, 1)), scene("M", "2018", (0, 0, 4, 1))
-    assert pairs_of([*small, large[0]])[0] == ["Lq0", "Lq1", "Lq2", "Lq3"]
-    pairs, _ = pairs_of([*small, large[1], *later])
-    assert {pair for pair in pairs if pair.startswith("q")} == {f"q{n}M" for n in range(4)}
-    assert {pair for pair in pairs if pair.startswith("M")} == {f"Mr{n}" for n in range(4)}
-    assert len(pairs) == 8
-
-
 def test_a_scene_of_a_part_does_not_end_the_series_of_the_rest():
     """b shows the left half only: the right half of a is followed by c."""
     scenes = [

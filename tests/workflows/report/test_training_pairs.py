@@ -23,7 +23,6 @@ from rscc.data.pairs import read_pair
 from rscc.errors import OutputExists
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 from workflows.errors import NothingToExport, ReportInvalid
-from workflows.report import training_pairs
 from workflows.report.training_pairs import export_pairs, sites_of
 
 TILE, SIZE = 64, (256, 1024)
@@ -190,16 +189,3 @@ def test_a_model_takes_a_step_on_what_was_exported(tmp_path, monkeypatch):
     made = train_model(config, paths, name="x", command="x", report=lines.append)
     assert made.path.is_dir()
     assert lines[0].startswith("pairs: 20 (") and "4 (" in lines[0] and "held out" not in lines[0]
-
-
-def test_the_command_says_what_was_written_and_what_was_left_out(rscc_command, tmp_path):
-    report = written(tmp_path / "scenes", CHANGES)
-    code, out, err = rscc_command("review", "--export", "levir-cc", tmp_path / "data", report, "--json")
-    facts = json.loads(out)
-    assert code == 0 and facts["places"] == 4 and set(facts["left_out"]) == set(training_pairs.LEFT_OUT)
-    assert err.splitlines()[0] == f"{tmp_path / 'data'}: pairs of 4 places"
-    assert "left out 1 larger than a crop" in err.splitlines()
-    code, _, err = rscc_command("review", "--export", "levir-cc", tmp_path / "data")
-    assert (code, err.count("\n")) == (2, 1)
-    code, _, err = rscc_command("review", "--export", "levir-cc", tmp_path / "no" / "data", report)
-    assert (code, err.count("\n")) == (2, 1)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 from captioners import BrightnessCaptioner
 from report_checks import load_valid
@@ -53,25 +50,3 @@ def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
     ]
     with pytest.raises(FormatUnsupported, match=r"r\.dxf"):
         report.save(tmp_path / "r.dxf")
-
-
-def test_a_plot_shows_each_outline_with_its_id_under_the_summary(report):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("Agg")
-    axes = report.plot()
-    (outlines,) = axes.collections
-    drawn = np.array([corner for path in outlines.get_paths() for corner in path.vertices])
-    expected = report.to_geodataframe().to_crs(32633).get_coordinates().to_numpy()
-    assert np.allclose(np.unique(drawn, axis=0), np.unique(expected, axis=0)), "in the CRS of the scene below"
-    (image,) = axes.images
-    west, east, south, north = image.get_extent()
-    assert west <= drawn[:, 0].min() < drawn[:, 0].max() <= east
-    assert south <= drawn[:, 1].min() < drawn[:, 1].max() <= north
-    assert axes.get_xlabel() == "easting (m)"
-    plain = replace(report, scenes=None).plot()
-    assert plain.get_xlabel() == "longitude" and not plain.images
-    assert [one.get_text() for one in axes.texts] == ["1", "2"]
-    assert axes.get_title().replace("\n", " ") == report.run["summary"]["text"]
-    again = report.plot(axes)
-    assert again is axes and len(axes.collections) == 2
-    pyplot.close("all")
