@@ -11,7 +11,7 @@ from training_runs import LOSS, FixedSource, assert_same_tensors, log_of, make_t
 
 from rscc.config import TrainConfig
 from rscc.errors import NonFiniteLoss
-from rscc.training.training_loop import build_optimizer, freeze, load_best
+from rscc.training.training_loop import build_optimizer, freeze, load_best, rate_factor
 
 
 def test_the_total_is_the_weighted_sum_of_equation_16(data, tmp_path) -> None:
@@ -69,6 +69,20 @@ def test_frozen_parts_are_in_evaluation_mode_while_the_others_train(data, tmp_pa
     assert len(modes) == 2
 
 
+def test_gradients_are_clipped_to_the_norm_of_the_config(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=1, clip=0.01, bf16=False))
+    trainer = make_trainer(data, tmp_path, config, source=FixedSource(full_batch(tiny_model(), CAPTIONS)))
+    norms = []
+
+    def measure(*_) -> None:
+        gradients = [p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]
+        norms.append(torch.stack(gradients).norm().item())
+
+    trainer.optimizer.register_step_pre_hook(measure)
+    trainer.run()
+    assert norms == pytest.approx([0.01], rel=1e-3)
+
+
 def test_the_trunk_has_its_own_rate_and_all_parameters_are_given() -> None:
     model = tiny_model(text_encoder=TinyTextEncoder())
     optimizer = build_optimizer(model, settings(learning_rate=1e-3, backbone_rate=0.25, optimizer="adam"))
@@ -98,7 +112,6 @@ def test_the_average_is_validated_and_saved_while_the_weights_go_on(data, tmp_pa
     assert_same_tensors(trainer.model.state_dict(), seen[-1])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("select", "scores"),
     [("cider", [1.0, 3.0, 2.0, math.nan, 3.0, 9.0]), ("perplexity", [9.0, 5.0, 7.0, math.nan, 5.0, 1.0])],
@@ -117,6 +130,15 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(data, tmp_path, select
     assert (result.best_epoch, result.best_scores) == (2, {select: scores[1]})
     assert torch.equal(load_file(result.weights)["project.weight"], kept[1])
     assert [line["best"] for line in log_of(tmp_path)] == [True, True, False, False, False]
+
+
+def test_rates_warm_up_and_fall() -> None:
+    factors = [rate_factor(step, warmup=4, total=20, final=0.1) for step in range(25)]
+    assert factors[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert factors[3:20] == sorted(factors[3:20], reverse=True)
+    assert factors[12] == pytest.approx(0.55)
+    assert factors[20:] == pytest.approx([0.1] * 5)
+    assert rate_factor(0, warmup=0, total=1, final=0.1) == 1
 
 
 @pytest.mark.parametrize(

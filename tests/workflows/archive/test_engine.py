@@ -230,14 +230,15 @@ def test_large_pairs_are_shared_by_the_workers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "error"),
     [
-        FutureCancelledError("key", "scheduler-connection-lost"),
-        CancelledError(),
-        CommClosedError("in <TCP (closed) ConnectionPool.gather>: Stream is closed"),
+        (FutureCancelledError("key", "scheduler-connection-lost"), SchedulerLost),
+        (CancelledError(), SchedulerLost),
+        (CommClosedError("in <TCP (closed) ConnectionPool.gather>: Stream is closed"), SchedulerLost),
+        (ModuleNotFoundError("No module named 'workflows'", name="workflows"), VersionsDiffer),
     ],
 )
-def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, answer):
+def test_an_answer_tells_that_the_scheduler_is_gone_or_lacks_rscc(tasks, answer, error):
     """No pair has failed then, even while the client has not noticed."""
 
     class Taken:
@@ -247,7 +248,7 @@ def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, answe
     engine = Engine(source(), scheduler="tcp://h:1")
     (task,) = tasks("plain")
     engine._tasks["key"] = (task, Taken())
-    with pytest.raises(SchedulerLost):
+    with pytest.raises(error):
         engine._take("key", answer)
 
 
@@ -381,7 +382,7 @@ def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path):
     other = tmp_path / "other_version.py"
     other.write_text("import rscc\nrscc.__version__ = '99'\n")
     cluster.worker(preload=[str(other)])
-    with pytest.raises(VersionsDiffer), Engine(source(), scheduler=cluster.address) as engine:
+    with pytest.raises(WorkersUnable, match="99"), Engine(source(), scheduler=cluster.address) as engine:
         drive(engine, tasks("plain"), 60)
 
 
