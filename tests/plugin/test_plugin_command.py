@@ -19,6 +19,7 @@ from rscc_changes.command import (
     RunFailed,
     find_command,
     plain,
+    read_event,
     run,
 )
 
@@ -70,6 +71,13 @@ def test_windows_has_other_names_and_the_current_folder_is_never_looked_at(tmp_p
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CommandMissing):
         find_command("", {"PATH": ".::", "PIPX_BIN_DIR": "."}, tmp_path / "empty", windows=False)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "rscc: warning: x", "[1]", '{"event": 3}', "{", "[" * 100_000, '"done"']
+)
+def test_other_lines_are_no_events(line):
+    assert read_event(line) is None
 
 
 def test_progress_runs_through_the_stages_and_never_back():

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rscc.config import MOST_TILE, CardConfig, Config, DataConfig
+from rscc.config import MOST_TILE, CardConfig, Config, DataConfig, ModelConfig
 from rscc.configs import config_from_dict
 from rscc.errors import ConfigInvalid
 
@@ -46,3 +46,10 @@ def test_items_of_lists_have_the_type_of_the_field(section, key, value) -> None:
 def test_what_no_finished_model_may_have_is_refused_before_training(card, data, match) -> None:
     with pytest.raises(ConfigInvalid):
         Config(card=CardConfig(**card), data=DataConfig(**data))
+
+
+def test_tiles_have_whole_positions() -> None:
+    for pool, size, searched in ((3, 256, 0), (32, 256, 0), (4, 128, 544)):
+        with pytest.raises(ConfigInvalid):
+            Config(ModelConfig(pool=pool), data=DataConfig(size=size), card=CardConfig(search_size=searched))
+    assert Config(ModelConfig(pool=2), card=CardConfig(search_size=512)).model.position_size == 32

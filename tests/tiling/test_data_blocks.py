@@ -76,6 +76,15 @@ def test_a_canvas_in_another_system_is_found_too(tmp_path):
     assert found.width * found.height < 1000**2
 
 
+def test_a_block_of_one_value_that_is_data_is_kept_beside_blocks_of_nodata(tmp_path):
+    path = tmp_path / "a.tif"
+    canvas(path, sparse="FALSE")
+    with rasterio.open(path, "r+") as file:
+        file.write(np.full((1, 256, 256), 9, np.uint8), window=RasterWindow(256, 7680, 256, 256))
+    info = describe(path)
+    assert any(one.intersection(Window(256, 7680, 256, 256)) for one in common_data([info], grid_of(info)))
+
+
 def test_sites_far_apart_are_found_one_by_one_and_nothing_between_is_looked_at(tmp_path):
     path = tmp_path / "a_2019.tif"
     canvas(path)

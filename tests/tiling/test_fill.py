@@ -125,6 +125,15 @@ def test_fill_is_found_after_the_scene_was_warped(tmp_path):
     assert (shown[:, valid] < 250).all() and 0.3 < valid.mean() < 0.8
 
 
+@pytest.mark.parametrize(("dtype", "value"), [("uint8", 1), ("uint8", 254), ("uint16", 1)])
+def test_fill_beside_black_and_white_is_named_by_its_value(tmp_path, dtype, value):
+    plain = filled(dtype, np.zeros(SIZE, bool), 0)
+    with ScenePair.open(*write_dates(tmp_path, plain, filled(dtype, AREAS["corner"], value))) as pair:
+        (fill,) = pair.fill[1]
+        assert not whole(pair)[2][AREAS["corner"]].any()
+    assert fill.value.bands == (value,) * 3
+
+
 @pytest.mark.parametrize("value", [0, 255])
 def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value):
     block = np.zeros(SIZE, bool)
@@ -186,6 +195,13 @@ def test_fill_takes_no_part_in_spectral_bands(tmp_path):
     dates = write_dates(tmp_path, filled("uint8", half(), 0), filled("uint8", half(), 255))
     with ScenePair.open(*dates) as pair, SpectralPair.open(pair) as bands:
         assert not bands.read(Window(0, 0, SIZE[1], SIZE[0]))[2][half()].any()
+
+
+def test_a_map_of_classes_has_no_fill(tmp_path):
+    classes = filled("uint8", np.zeros(SIZE, bool), 0)
+    classes[:, :60], classes[:, 180:] = 40, 220
+    with ScenePair.open(*write_dates(tmp_path, classes, np.roll(classes, 3, axis=1))) as pair:
+        assert pair.fill == ((), ())
 
 
 def test_a_scene_of_one_value_has_no_fill(tmp_path):

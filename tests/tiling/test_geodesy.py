@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import Transformer
+from rasterio.crs import CRS
 from shapely import affinity
 from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import geodesic_area_m2, to_wgs84
-from tiling.geodesy import utm_crs
+from tiling.geodesy import transformer, utm_crs
 
 
 @settings(max_examples=20, deadline=None)
@@ -54,6 +55,14 @@ def test_what_crosses_the_antimeridian_is_cut_there(crs, lat):
     assert all(part.exterior.is_ccw for part in moved.geoms)
     assert all(part.bounds[2] - part.bounds[0] < 1 for part in moved.geoms)
     assert geodesic_area_m2(moved) == pytest.approx(whole.area, rel=5e-3 if crs != "EPSG:3832" else 0.2)
+
+
+@pytest.mark.parametrize("codes", [(3067, 2393), (5110, 27393)])
+def test_grids_whose_datums_only_one_proj_can_name_are_brought_together(codes):
+    lon, lat = (25.1, 60.1) if codes[0] == 3067 else (10.5, 59.9)
+    crss = [CRS.from_epsg(code) for code in codes]
+    places = [transformer("EPSG:4326", f"EPSG:{code}").transform(lon, lat) for code in codes]
+    assert transformer(*crss).transform(*places[0]) == pytest.approx(places[1], abs=2)
 
 
 @pytest.mark.parametrize(

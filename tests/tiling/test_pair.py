@@ -103,6 +103,17 @@ def test_no_overlap(tmp_path, scenes):
         refused_pair(NoOverlap, scenes[0], after, "elsewhere.tif", "before.tif")
 
 
+@pytest.mark.parametrize(
+    ("gsd", "resampled"), [(None, False), (0.5, False), (0.503, False), (0.52, True), (1, True)]
+)
+def test_the_resolution_is_kept_when_it_is_within_a_percent(scenes, gsd, resampled):
+    with ScenePair.open(*scenes[:2], gsd=gsd) as pair:
+        assert (pair.grid.gsd != 0.5) == resampled
+        assert pair.grid.gsd == (gsd if resampled else 0.5)
+        assert pair.grid.transform.a == pytest.approx(gsd if resampled else 0.5)
+        assert pair.grid.width == pytest.approx(90 * 0.5 / pair.grid.gsd, abs=1)
+
+
 def test_shrinking_averages(tmp_path):
     noise = np.random.default_rng(0).integers(0, 256, (3, 120, 200)).astype(np.uint8)
     path = write_scene(tmp_path / "a.tif", noise)

@@ -44,6 +44,15 @@ def test_what_either_date_lacks_is_zero_on_both(tmp_path, way, grid, date):
         assert np.array_equal(after[:, valid], expected[1][:, valid])
 
 
+def test_a_dark_band_is_not_nodata(tmp_path):
+    image = textured(60, 90)
+    image[0, 10:20] = 0
+    image[:, 40] = 0
+    before, _, valid = read_pair(write_scene(tmp_path / "a.tif", image, nodata=0))
+    assert not valid[40].any() and valid.sum() == valid.size - 90
+    assert np.array_equal(before, image)
+
+
 @pytest.mark.parametrize("shift", [0, 0.2])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_is_nodata(tmp_path, shift, value):

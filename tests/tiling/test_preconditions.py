@@ -37,6 +37,12 @@ def test_pixels_of_an_impossible_size_are_refused(tmp_path, crs, transform, reme
     assert str(caught.value).startswith(f"{path}: ") and caught.value.exit_code == 2
 
 
+@pytest.mark.parametrize("cell", [0.01, 0.5, 30, 5000])
+def test_pixels_of_real_sizes_pass(tmp_path, cell):
+    path = write_scene(tmp_path / "a.tif", textured(8, 10), transform=north_up(cell=cell))
+    check_pixel_size(describe(path))
+
+
 @pytest.mark.parametrize("columns", [1, 5])
 def test_an_overlap_of_a_few_columns_is_refused(tmp_path, columns):
     before = write_scene(tmp_path / "a.tif", textured(*SIZE))
@@ -122,6 +128,23 @@ def test_the_offset_of_sentinel_2_is_said(tmp_path, date):
     with ScenePair.open(*paths, scale="reflectance") as pair:
         before, after, _ = whole(pair)
         assert not pair.notes and abs(before.mean() - after.mean()) < 3
+
+
+@pytest.mark.parametrize(
+    ("dtype", "unit", "scale"), [("int16", 1, 1e-4), ("float32", 1, 1e-4), ("float32", 1e-4, 1)]
+)
+def test_the_offset_of_sentinel_2_is_said_of_other_types(tmp_path, dtype, unit, scale):
+    images = [reflectances(1), reflectances(2) + 1000]
+    paths = write_dates(tmp_path, *((image * unit).astype(dtype) for image in images))
+    (note,) = notes_of(*paths)
+    assert note.startswith(f"{paths[1]}: ") and f"-scale {scale} -offset -0.1" in note
+    stated = {"scales": [scale] * 3, "offsets": [-0.1] * 3}
+    write_scene(tmp_path / "stated.tif", (images[1] * unit).astype(dtype), **stated)
+    first = {"scales": [scale] * 3, "offsets": [0.0] * 3}
+    write_scene(tmp_path / "first.tif", (images[0] * unit).astype(dtype), **first)
+    with ScenePair.open(tmp_path / "first.tif", tmp_path / "stated.tif", scale="reflectance") as pair:
+        before, after, _ = whole(pair)
+    assert abs(before.mean() - after.mean()) < 3
 
 
 def test_seasons_and_haze_are_no_offset(tmp_path):

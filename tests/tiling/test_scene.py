@@ -127,6 +127,16 @@ def test_a_vrt_of_a_vrt_of_nothing_or_of_no_raster_is_refused(folder):
         describe(write_vrt(folder / "a.vrt", "text.tif"))
 
 
+def test_gdal_options_end_with_the_read(tmp_path):
+    path = write_scene(tmp_path / "a.tif", IMAGE)
+    with rasterio.Env(GDAL_NUM_THREADS="3") as env:
+        describe(path)
+        with ScenePair.open(path, path) as pair:
+            pair.read(Window(0, 0, 8, 8))
+        assert env.options["GDAL_NUM_THREADS"] == "3"
+        assert rasterio.env.getenv()["GDAL_NUM_THREADS"] == "3"
+
+
 def test_pixels_that_cannot_be_decoded_are_an_error_not_zeros(tmp_path):
     path = write_scene(
         tmp_path / "a.tif", textured(600, 600), tiled=True, blockxsize=128, blockysize=128, compress="deflate"

@@ -59,6 +59,15 @@ def test_dates_in_tags(tags, date):
     assert scene_date("scene.tif", tags).value == date
 
 
+def test_what_stands_first():
+    tags = {"ACQUISITION_DATE": "2001-01-01", "TIFFTAG_DATETIME": "2004:04:04 00:00:00"}
+    assert scene_date("2003-03-03.tif", tags, "2000").value == "2000"
+    assert scene_date("2003-03-03.tif", tags).value == "2001-01-01"
+    del tags["ACQUISITION_DATE"]
+    assert scene_date("2003-03-03.tif", tags).value == "2003-03-03"
+    assert scene_date("2003.tif", tags).value == "2004-04-04"
+
+
 @pytest.mark.parametrize("text", ["2019", "2019-08", "2019-08-31", " 2019 "])
 def test_a_date_given_by_a_person(text):
     assert parse_date(text) == text.strip()

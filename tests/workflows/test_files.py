@@ -164,3 +164,9 @@ def test_a_folder_is_made_though_another_run_removes_the_one_above_it(tmp_path, 
     monkeypatch.setattr(os, "mkdir", raced)
     make_folder(tmp_path / "work" / "own")
     assert (tmp_path / "work" / "own").is_dir() and len(removed) == 3
+
+
+def test_a_folder_that_the_system_refuses_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        make_folder(tmp_path / "file" / "own")

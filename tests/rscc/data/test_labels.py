@@ -63,3 +63,17 @@ def test_each_row_of_a_pair_is_of_another_reader(folder) -> None:
 def test_a_wrong_line_is_told(folder, line) -> None:
     with pytest.raises(DatasetLayoutInvalid, match=r"labels\.csv, line 2"):
         read_labelled(folder, table(folder, line))
+
+
+def test_a_table_without_a_column_or_none_is_told(folder) -> None:
+    with pytest.raises(DatasetLayoutInvalid, match=r"labels\.csv"):
+        read_labelled(folder)
+    table(folder, "a.png,building", header="file,came\n")
+    with pytest.raises(DatasetLayoutInvalid):
+        read_labelled(folder)
+
+
+def test_a_square_outside_of_its_image_is_told(folder) -> None:
+    (pair,) = read_labelled(folder, table(folder, "a.png,50,0,16,building,,"))
+    with pytest.raises(DatasetLayoutInvalid):
+        read_pair(pair.record)

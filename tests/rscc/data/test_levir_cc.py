@@ -1,10 +1,12 @@
 """The readers of LEVIR-CC and of folders of change masks."""
 
+import numpy as np
 import pytest
-from datasets import CHANGED, UNCHANGED, edit_json, write_change_masks
+from datasets import CHANGED, UNCHANGED, edit_json, write_change_masks, write_image
 
 from rscc.data.benchmarks.change_masks import change_masks
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import read_pair
 from rscc.errors import DatasetLayoutInvalid
 
 
@@ -50,6 +52,14 @@ def test_an_entry_that_lacks_something_is_refused(copied_root, key) -> None:
     edit_captions(copied_root, lambda images: images[3].pop(key))
     with pytest.raises(DatasetLayoutInvalid, match=key):
         LevirCC(copied_root)
+
+
+@pytest.mark.parametrize("part", ["B", "label"])
+def test_sizes_that_differ_are_refused(copied_root, part) -> None:
+    path = copied_root / "images" / "train" / part / "train_000000.png"
+    write_image(path, np.zeros((32, 64, 3), np.uint8))
+    with pytest.raises(DatasetLayoutInvalid):
+        read_pair(LevirCC(copied_root)[0])
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from datasets import write_image
 from training_runs import quick_config
 
 from rscc.data import sources
-from rscc.data.pairs import FLIPS, flip_words, read_pair
+from rscc.data.pairs import FLIPS, PairRecord, flip_words, read_pair
 from rscc.data.sources import CaptionText, FeatureCaptionSource, ImageCaptionSource, MaskSource, all_forms
 from rscc.text.vocabulary import Vocabulary
 
@@ -38,6 +39,15 @@ def reversible(record, number):
     return replace(record, reversed_captions=said) if number % 2 else record
 
 
+def twice(folder, image, *, mask=None, **values) -> PairRecord:
+    """A pair that shows the same image on both dates."""
+    write_image(folder / "a.png", image)
+    if mask is not None:
+        values["mask"] = folder / "m.png"
+        write_image(values["mask"], mask)
+    return PairRecord("same", folder / "a.png", folder / "a.png", **values)
+
+
 def mask_source(records, **values) -> MaskSource:
     return MaskSource(records, quick_config(**{"batch_size": 4, "size": 32, "scales": (1.0, 1.0), **values}))
 
@@ -62,6 +72,10 @@ def make_source(records, build):
     return make
 
 
+def maps_of(kind, batch) -> torch.Tensor:
+    return batch.features if kind == "features" else batch.before
+
+
 kinds = pytest.mark.parametrize("kind", ["masks", "images", "features"])
 
 
@@ -77,6 +91,18 @@ def test_batches_depend_on_seed_and_epoch_alone(kind, make_source) -> None:
     assert epoch(other, 1) == second, "an epoch can be reached without those before it"
     assert epoch(other, 0) == first
     assert epoch(make_source(kind, seed=2), 0) != first
+
+
+@kinds
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_pair_looks_different_in_every_epoch(kind, count, make_source) -> None:
+    """Not only the order changes: one batch of all pairs, sorted, is another one; and so is a pair alone."""
+    source = make_source(kind, batch_size=8, count=count)
+    contents = set()
+    for number in range(9):
+        (batch,) = source.epoch(number)
+        contents.add(tuple(sorted(one.numpy().tobytes() for one in maps_of(kind, batch))))
+    assert len(contents) == (len(FLIPS) if (kind, count) == ("features", 1) else 9)
 
 
 def test_worker_processes_give_the_same_batches_of_masks_and_share_what_was_read_once(
@@ -146,3 +172,17 @@ def test_crops_of_one_date_show_no_change(records) -> None:
     assert all(alike(1.0))
     assert 0 < sum(alike(0.5)) < 8
     assert not any(alike(0.0))
+
+
+def test_crops_show_as_much_ground_as_the_scales_say(tmp_path) -> None:
+    """An image of 64 px is a crop of 32 px at scale 2, and a square in it has half of its side there."""
+    mask = np.zeros((64, 64), np.uint8)
+    mask[24:40, 24:40] = 255
+    record = twice(tmp_path, np.full((64, 64, 3), 90, np.uint8), mask=mask, gsd=0.5)
+
+    def seen(scale: float) -> set[int]:
+        source = mask_source([record], batch_size=1, seed=0, scales=(scale, scale))
+        return {int(batch.mask.sum()) for number in range(20) for batch in source.epoch(number)}
+
+    assert seen(2.0) == {8 * 8}
+    assert max(seen(1.0)) == 16 * 16

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from datasets import (
     write_levir_cc,
     write_single_date,
 )
+from scene_pairs import run_here
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair, truly_changed
@@ -179,3 +181,32 @@ def test_only_training_pairs_of_the_named_collection_are_used(
     assert not any(name.startswith(("val_", "test_")) for name in used)
     assert not any("pond" in caption for pair in made for caption in pair.sample.captions)
     assert all("b.png" not in pair.sources for pair in made if pair.kind == "crop_alike")
+
+
+def test_the_seed_decides(sources: Imagery, grammar: Grammar, made: list[SyntheticPair]) -> None:
+    again = list(Synthesis(sources, grammar, replace(OPTIONS, insertions=1, removals=1)).pairs())
+    for one, other in zip(again[:15], made[:15], strict=True):
+        assert replace(one, sample=None) == replace(other, sample=None)
+        assert one.sample.captions == other.sample.captions
+        np.testing.assert_array_equal(one.sample.after, other.sample.after)
+    fewer = SynthesisOptions(crops=2, unchanged=1, insertions=0, removals=0, seed=4)
+    others = zip(Synthesis(sources, grammar, fewer).pairs(), made, strict=False)
+    assert any(not np.array_equal(one.sample.before, other.sample.before) for one, other in others)
+
+
+def test_bad_input_gives_one_line(folders, tmp_path: Path, capsys) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    data = ("--data", folders["data"], "-o", tmp_path / "out")
+    wrong = (
+        (("--data", empty, "-o", tmp_path / "out"), "LevirCCcaptions.json"),
+        (data, "--masks"),
+        ((*data, "--masks", empty), "index.csv"),
+        ((*data, "--masks", folders["masks"]), "levir_cd"),
+        ((*data, "--single-date", empty), "index.csv"),
+        ((*data, "--crops", 0, "--unchanged", 0, "--insertions", 0, "--removals", 0), "pair"),
+    )
+    for arguments, expected in wrong:
+        code, _, error = run_here(capsys, "synthesize", *arguments)
+        assert code == 2 and expected in error and error.count("\n") == 1, error
+    assert list(tmp_path.iterdir()) == [empty]

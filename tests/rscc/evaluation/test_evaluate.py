@@ -32,6 +32,17 @@ def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
     assert row.mask.pixels == 3 * 24 * 40 + SIDE * SIDE, "counted at the size of the images"
 
 
+def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
+    captioner = BrightnessCaptioner()
+    together = list(captioner_predictions(captioner, records, batch_size=3))
+    assert [shape[0] for shape in captioner.shapes] == [3, 1]
+    alone = list(captioner_predictions(captioner, records, batch_size=1))
+    assert [one.caption for one in together] == [one.caption for one in alone]
+    assert [one.mask.shape for one in together] == [(24, 40), (24, 40), (SIDE, SIDE), (24, 40)]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.mask == other.mask).all()
+
+
 def test_masks_are_cut_out_of_probabilities_at_the_size_of_the_images(records) -> None:
     """They rise from 0 to 1 over the 32 pixels of the tile, and so over the 40 of an image."""
 

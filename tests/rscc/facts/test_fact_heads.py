@@ -90,6 +90,27 @@ def test_on_a_map_what_changed_takes_more_and_what_stands_around_does_not() -> N
     assert plain_rules(sure=(0.9,) * len(ANSWERS)).on_maps().sure == (0.9,) * len(ANSWERS)
 
 
+def test_what_stands_around_a_picture_has_a_calibration_of_its_own() -> None:
+    """Covers are weighed against each other there; a map asks for shares, and reads each by itself."""
+    weights = np.eye(len(AROUND), len(AROUND) + 1)
+    trees, bare, road = (AROUND.index(name) for name in ("trees", "bare ground", "road"))
+    weights[trees, [trees, bare, -1]] = 2.0, -2.0, -1.0
+    weights[bare, [trees, bare, -1]] = -2.0, 2.0, -1.0
+    weights[road, -1] = 0.2
+    rules = plain_rules(around=tuple(map(tuple, weights.tolist())))
+    logits = logits_of(around_trees=4.0, around_bare_ground=1.0, around_road=-0.1, came_road=-0.1)
+    expected = 1 / (1 + np.exp(-(2 * 4.0 - 2 * 1.0 - 1)))
+    assert rules.probabilities(logits)["around trees"] == pytest.approx(expected)
+    facts, on_map = rules.facts(logits), rules.on_maps().facts(logits)
+    assert (set(facts.before), set(facts.beside), set(facts.came)) == ({"trees"}, {"road"}, set())
+    assert (set(on_map.before), set(on_map.beside)) == ({"trees", "bare ground"}, set())
+    several = np.stack([logits_of("around bare ground"), logits])
+    assert (rules.calibrated(several)[1] == rules.calibrated(logits)).all()
+    others = [name for name in ANSWERS if name not in ("around trees", "around bare ground", "around road")]
+    alone = plain_rules().probabilities(logits)
+    assert all(rules.probabilities(logits)[name] == alone[name] for name in others)
+
+
 def test_covers_have_their_share_of_the_ground_and_trees_are_those_that_are_gone() -> None:
     slopes = tuple(0.0 if name == "around water" else 1.0 for name in ANSWERS)
     positions = np.stack([logits_of("around trees", around_grass=-9.0), logits_of("gone trees")], 1)

@@ -7,7 +7,7 @@ import torch
 from rscc.errors import ModelFolderInvalid
 from rscc.facts.familiarity import WEIGHTS, Familiarity, blocks
 from rscc.facts.ground_after import ground_after, is_clear
-from rscc.facts.unfamiliar import discounted
+from rscc.facts.unfamiliar import discounted, is_familiar, least_mean
 from rscc.training.head_training import familiarity_of
 
 CHANNELS, SIDE = 40, 16
@@ -65,6 +65,11 @@ def test_scores_fall_with_familiarity_and_never_rise():
     assert discounted(0.3, 0.0, 0.99, of_buildings=True, is_gone=False) == pytest.approx(0.3)
     gone = discounted(0.95, 0.2, 0.9, of_buildings=True, is_gone=True)
     assert gone < discounted(0.95, 0.2, 0.9, of_buildings=True, is_gone=False)
+
+
+def test_only_unfamiliar_ground_has_a_stricter_threshold():
+    assert least_mean(0.5, None) == least_mean(0.5, 0.5) == 0 and is_familiar(None)
+    assert 0.5 < least_mean(0.5, 0.4) < least_mean(0.5, 0.1) < 1
 
 
 def test_rubble_is_rough_ground_without_plants():

@@ -13,6 +13,7 @@ from tiny_models import (
 
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.entities import EntityCaptioner
+from rscc.models.shared.retrieval import OfflineRetriever
 from rscc.structures import TrainingMaterial
 from rscc.text.parsing import PARSERS
 
@@ -85,3 +86,21 @@ def test_preparing_collects_what_captions_name_and_fits_the_retriever(paper, nam
     with torch.no_grad():
         (entities, _) = model.entities(model.encode(*random_images(2)))
     assert len(entities) == model.options.entities and set(entities) <= names
+
+
+def test_each_pair_is_told_what_its_own_captions_name(monkeypatch) -> None:
+    seen = {}
+    fit = OfflineRetriever.fit
+
+    def spy(given, **settings):
+        seen.update(settings)
+        return fit(given, **settings)
+
+    monkeypatch.setattr(OfflineRetriever, "fit", spy)
+    given = material(pairs=8)
+    given.captions[1] = ["trees give way to bare land"]  # captions differ in number
+    model = unprepared(TinyTextEncoder(), least_count=1)
+    model.prepare(given)
+    named = [{name for name, one in zip(seen["names"], row, strict=True) if one} for row in seen["named"]]
+    pairs = [{"villas", "villa"}, {"trees"}, {"difference", "scene"}, {"new road", "roads", "villas"}]
+    assert named == [*pairs, *pairs]

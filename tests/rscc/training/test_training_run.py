@@ -114,6 +114,36 @@ def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
     assert "2 training and 2 validation pairs" in folder.card.data
 
 
+@pytest.mark.parametrize(
+    ("train", "loss", "match"),
+    [
+        ({}, {"n20": 0.1}, r"loss\.n20"),
+        ({"frozen": ("backbone", "change_hed")}, {}, "change_hed"),
+    ],
+)
+def test_what_the_loop_would_refuse_is_refused_before_the_features(
+    data, tmp_path, monkeypatch, train, loss, match
+) -> None:
+    monkeypatch.setattr(runs, "fill_caches", None)
+    cached = settings(**{"cache_features": True, "frozen": ("backbone",), **train})
+    config = whole_config(cached, n2o=0.0, v2a=0.0, **loss)
+    paths = RunPaths(data=data, output=tmp_path / "run")
+    with pytest.raises(ConfigInvalid, match=match):
+        trained(config, paths)
+
+
+def test_a_mask_run_without_masks_is_refused(tmp_path) -> None:
+    root = write_levir_cc(tmp_path / "data", labels=False)
+    config = whole_config(settings(), **MASK_LOSS)
+    paths = RunPaths(data=root, output=tmp_path / "run")
+    with pytest.raises(DatasetLayoutInvalid):
+        trained(config, paths)
+    config = replace(config, train=replace(config.train, select="mask_f1"))
+    masks = write_change_masks(tmp_path / "masks")
+    with pytest.raises(ConfigInvalid):
+        trained(config, replace(paths, masks=(masks,)))
+
+
 def test_masks_roads_and_labels_that_would_not_be_learnt_are_refused(data, tmp_path) -> None:
     words = whole_config(settings())
     heads = replace(words, loss=MASK_LOSS)

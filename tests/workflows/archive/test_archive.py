@@ -271,3 +271,16 @@ def test_the_last_of_two_shards_writes_the_layers_also_after_other_settings(made
     last = run(made, out, Meanwhile(), scene=other, shard=(1, 2))
     assert (ends[0].left > 0, last.left) == (True, 0)
     assert (out / "changes.gpkg").read_bytes() != old["changes.gpkg"]
+
+
+def test_the_run_record_is_that_of_the_reports_that_are_there(made, out):
+    first, second = made.sound[:3], made.sound[3:]
+    write_table(made, first)
+    run(made, out, InlineEngine())
+    old = contents(out)
+    write_table(made, second)
+    run(made, out, InlineEngine(), scene=SceneOptions(min_area=9e9))
+    assert contents(out)["run.json"] != old["run.json"]
+    write_table(made, first)
+    run(made, out)
+    assert contents(out)["run.json"] == old["run.json"]

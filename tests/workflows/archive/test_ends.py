@@ -61,3 +61,11 @@ def test_reports_outlive_their_scenes(made, out, old):
     assert all(new[name] == old[name] for name in reports)
     # With other options they are to be done, which fails.
     assert run(made, out, InlineEngine(), scene=SceneOptions(min_area=9e9)).failed == 9
+
+
+def test_another_scene_that_is_not_there_is_not_taken_for_the_one_of_before(made, out, old):
+    changed = made.sound[0]
+    made.table.write_text(made.table.read_text().replace(f"{changed}_after", f"typo/{changed}_after"))
+    for _ in range(2):
+        assert run(made, out, InlineEngine()).failed == 3
+    assert not (out / "pairs" / changed).exists()

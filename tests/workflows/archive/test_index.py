@@ -128,3 +128,14 @@ def test_a_failure_that_somebody_removed_is_to_be_done_again(archive):
 def test_a_damaged_failure_is_still_one(archive, text):
     archive.failure("p2").write_text(text)
     assert state_of(archive)["p2"][0] in ("failed", "pending")
+
+
+def test_an_index_that_says_done_without_a_time_is_not_believed(archive):
+    archive_id = archive.archive_id()
+    index = Index.load(archive.index, archive_id)
+    for pair in ("p3", "p0"):
+        index.update(pair, state="done", stamp=0)
+    index.select("UPDATE pairs SET pair = '../../p3' WHERE pair = 'p3'")
+    archive.index.write_bytes(index.encoded())
+    with read_state(archive.path) as state:
+        assert state.index.names("done") == ["p0", "p1"] and state.index.one("../../p3").state == "pending"

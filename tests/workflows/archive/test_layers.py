@@ -168,6 +168,25 @@ def test_a_layer_that_was_removed_is_made_again(tmp_path, layer):
     assert contents(claim) == before
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        pair_state("z", site="other", changes=2),
+        pair_state("z", site="=SUM(A1)", changes=2, key="other"),
+        failed_state("z"),
+        pair_state("z", site="=SUM(A1)", changes=2, footprint=shapely.to_wkb(box(0, 0, 1, 1))),
+    ],
+)
+def test_another_row_makes_other_layers(tmp_path, row):
+    claim = installed(tmp_path / "archive")
+    made_of = write_layers(claim, lambda: ROWS)
+    before = {layer: layer.stat().st_mtime_ns for layer in claim.folder.layers}
+    assert write_layers(claim, lambda: ROWS, made_of=made_of) == made_of
+    assert all(layer.stat().st_mtime_ns == time for layer, time in before.items())
+    assert write_layers(claim, lambda: [row, *ROWS[1:]], made_of=made_of) != made_of
+    assert all(layer.stat().st_mtime_ns != time for layer, time in before.items())
+
+
 def test_an_archive_where_nothing_changed_has_its_layers(tmp_path):
     folder = installed(tmp_path / "archive", {"none": PAIRS["none"]}, [ROWS[1]]).folder
     one = geopandas.read_parquet(folder.parquet)

@@ -5,10 +5,13 @@ from dataclasses import replace
 from time import process_time
 
 import pytest
+from captioners import card
 
+import rscc
 from workflows.archive.index import Counts, Index
-from workflows.archive.plan import Plan, keyed_rows, pair_key
+from workflows.archive.plan import Plan, keyed_rows, pair_key, settings_key
 from workflows.identity import SceneIdentities
+from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
 
 
@@ -80,3 +83,30 @@ def test_many_pairs_are_planned_in_seconds():
         index.update(row.pair, state="done", key="k-k-k", stamp=1)
     # The best of three: processor time, too, is longer on a busy machine.
     assert min(planned() for _ in range(3)) < 1.5 and index.counts() == Counts(done=20_000)
+
+
+def test_settings_model_and_version_make_another_key(monkeypatch):
+    base = settings_key(SceneOptions(), card())
+    assert base == settings_key(SceneOptions(), card())
+    options = [
+        {"threshold": 0.3}, {"overlap": 20}, {"bands": (3, 2, 1)}, {"bounds": (0, 0, 1, 1)},
+        {"batch_size": 4}, {"memory": 10**9}, {"date_before": "2019"}, {"scale": (0, 9)}, {"align": True},
+        {"align": True, "frame": "after"},
+        {"group_distance": 5.0}, {"simplify": 0.0},
+    ]  # fmt: skip
+    cards = [
+        {"weights_sha256": "1" * 64}, {"tile_size": 128}, {"gsd": 1.0}, {"version": "2"}, {"support": 3},
+    ]  # fmt: skip
+    keys = {base}
+    keys |= {settings_key(SceneOptions(**values), card()) for values in options}
+    keys |= {settings_key(SceneOptions(), card(**values)) for values in cards}
+    monkeypatch.setattr(rscc, "__version__", "99.0")
+    keys.add(settings_key(SceneOptions(), card()))
+    assert len(keys) == 1 + len(options) + len(cards) + 1
+
+
+def test_what_has_no_influence_on_reports_leaves_the_key(tmp_path):
+    base = settings_key(SceneOptions(), card())
+    assert settings_key(SceneOptions(keep_maps=tmp_path), card()) == base
+    assert settings_key(SceneOptions(), card(description="Other words.", licence="MIT")) == base
+    assert settings_key(SceneOptions(threshold=card().threshold), card()) == base

@@ -123,6 +123,14 @@ def test_other_weights_facts_and_thresholds_are_told_apart(report, model, tmp_pa
     ), "a folder that is not the one that its model.json describes"
 
 
+def test_edited_settings_and_other_versions_are_told(report, model):
+    edited(report, lambda record: record["settings"].update(min_area=21.0))
+    assert states(report, model) == (all_but(settings="changed"), "changed")
+    edited(report, lambda record: record["settings"].update(min_area=None))
+    edited(report, lambda record: record["versions"].update(gdal="3.0.0"))
+    assert states(report, model) == (all_but(versions="changed"), "same"), "versions do not count"
+
+
 def test_what_has_no_hash_is_not_said_to_be_the_same(report, model):
     edited(report, lambda record: record["inputs"]["before"].update(path="https://example.org/before.tif"))
     edited(report, lambda record: record["inputs"]["after"].pop("identity"))

@@ -14,6 +14,7 @@ from rscc.facts.answers import ANSWERS
 from rscc.visibility.cells import CELL
 from tiling import describe
 from workflows.dates import PartialDate
+from workflows.errors import OptionInvalid
 from workflows.monitor import stacks
 from workflows.monitor.events import Series, SeriesScene
 from workflows.monitor.options import MonitorOptions
@@ -136,6 +137,14 @@ def test_an_event_is_followed_for_so_many_scenes(tmp_path, stack, monkeypatch):
     assert sorted(map(states, events_of(tmp_path / "maps", stack[0]))) == ["aaasss", "aassa"]
     kept = [json.loads(path.read_text()) for path in (tmp_path / "maps").rglob("step-*.json")]
     assert all(0 < len(change["pooled"]) <= 15 for changes in kept for change in changes)
+
+
+def test_a_model_without_fact_heads_is_refused_by_name(tmp_path):
+    scenes = write_stack(tmp_path / "scenes", DATES[:2])
+    captioner = StackCaptioner()
+    captioner.facts = None
+    with pytest.raises(OptionInvalid, match="brightness"):
+        events_of(tmp_path / "maps", scenes, captioner)
 
 
 @pytest.fixture

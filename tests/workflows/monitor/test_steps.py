@@ -16,6 +16,7 @@ from workflows.monitor import steps
 from workflows.monitor.events import SeriesScene, Sighting
 from workflows.monitor.history import history_of
 from workflows.monitor.options import MonitorOptions
+from workflows.monitor.step.cube import SeriesCube
 from workflows.monitor.step.fit import fit_steps, without_season
 from workflows.monitor.steps import find_steps
 
@@ -120,6 +121,12 @@ def test_what_the_first_of_few_dates_alone_lacks_is_no_event(tmp_path):
     assert len(events_of(write_months(tmp_path / "three", images[:3], dates[:3]))) > 0
 
 
+def test_fine_pixels_are_averaged(tmp_path):
+    series = write_months(tmp_path, paint(DATES[:2]), DATES[:2], transform=north_up(cell=4.0))
+    with SeriesCube.open(series, MonitorOptions()) as cube:
+        assert (cube.grid.gsd, cube.grid.width) == (10.0, 26)
+
+
 def test_named_bands_tell_water_by_an_index(tmp_path):
     rgb = paint(DATES, [(PIT, 10, 99, (20.0, 40.0, 30.0))])
     infrared = np.full((len(DATES), 1, *rgb.shape[2:]), 120, np.uint8)
@@ -128,6 +135,12 @@ def test_named_bands_tell_water_by_an_index(tmp_path):
     names = ("red", "green", "blue", "nir")
     [event] = sure_of(events_of(write_months(tmp_path, images, DATES, names=names)))
     assert (event.kind, event.direction, event.facts["kind_by"]) == ("water", "appeared", "NDWI")
+
+
+def test_16_bit_scenes_have_the_events_of_8_bits(found, tmp_path):
+    images = paint(DATES, [(HALL, 5, 99, ROOF), (PIT, 14, 99, SOIL)]).astype(np.uint16) * 40
+    wide = write_months(tmp_path, images, DATES)
+    assert [event.kind for event in sure_of(events_of(wide))] == [event.kind for event in sure_of(found)]
 
 
 def test_blocks_have_the_events_of_the_whole(town, found, monkeypatch):

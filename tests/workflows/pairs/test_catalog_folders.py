@@ -8,7 +8,7 @@ import pytest
 from rasters import north_up
 from servers import ids, lines, serving, write_scenes
 
-from workflows.errors import CatalogUnreachable, OptionInvalid, WorkflowError
+from workflows.errors import CatalogInvalid, CatalogUnreachable, OptionInvalid, WorkflowError
 from workflows.pairs.checked import table_catalog, two_folder_catalog
 from workflows.pairs.folders import UNMATCHED, folder_catalog
 from workflows.pairs.options import CatalogOptions
@@ -155,6 +155,16 @@ def test_two_folders_are_paired_by_name(tmp_path):
     first, second = catalog.warnings
     assert str(tmp_path / "old") in first and "lone" in first
     assert str(tmp_path / "new") in second and "n/t3, t.v2" in second
+
+
+def test_a_folder_without_rasters_is_refused_and_one_that_is_both(tmp_path):
+    with pytest.raises(CatalogInvalid):
+        folder(tmp_path)
+    write_scenes(tmp_path, "2015.tif")
+    with pytest.raises(CatalogInvalid):
+        folder(tmp_path, glob="*_x.tif")
+    with pytest.raises(CatalogInvalid):
+        two_folder_catalog(tmp_path, str(tmp_path) + "/.", CatalogOptions())
 
 
 def test_a_table_is_checked_and_filled_in(tmp_path):

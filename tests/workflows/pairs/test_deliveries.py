@@ -10,6 +10,7 @@ from PIL import Image
 from rasters import north_up, write_scene
 
 from tiling import choose_bands, describe
+from workflows.pairs.delivery.contents import kind_by_name
 from workflows.pairs.delivery.pictures import write_stack
 from workflows.pairs.folders import folder_catalog
 from workflows.pairs.options import CatalogOptions
@@ -135,6 +136,14 @@ def test_bands_in_a_folder_without_rights_are_told_and_not_stacked(tmp_path, mon
     assert any(str(tmp_path) in warning for warning in catalog.warnings)
 
 
+def test_names_that_are_asked_for_are_taken(tmp_path):
+    for day in DAYS:
+        aerial(tmp_path, day)
+    catalog = folder_catalog(tmp_path, CatalogOptions(glob="*_cloudmask.tif"))
+    assert [Path(row.before).name for row in catalog.rows] == ["tile_20200601_cloudmask.tif"]
+    assert not catalog.chosen
+
+
 def test_two_pictures_of_one_year_are_no_delivery_of_one_day(tmp_path):
     raster(tmp_path / "a_2019.tif", 3, "uint8")
     raster(tmp_path / "b_2019.tif", 3, "uint8")
@@ -168,3 +177,21 @@ def test_the_date_of_a_name_counts_before_a_late_export_date_and_both_are_told(t
     assert (row.date_before[:4], row.date_after[:4]) == ("2015", "2017")
     assert all("2023-02-01" in warning and row.date_before[:4] in warning for warning in catalog.warnings[:1])
     assert len(catalog.warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "bands", "kind"),
+    [
+        ("a/dtm.tif", 1, "elevation model"),
+        ("a/masks/x.tif", 1, "mask"),
+        ("S2_MSK_CLOUDS.tif", 1, "mask"),
+        ("20JAN31101112-P2AS_R1C1-01_P001.TIF", 1, "panchromatic band"),
+        ("x_ndvi.tif", 1, "index"),
+        ("quicklook.png", 3, "preview"),
+        ("St_Cloud_2019.tif", 3, None),
+        ("town_2019.tif", 1, None),
+        ("label_town.tif", 3, None),
+    ],
+)
+def test_what_names_tell(name, bands, kind):
+    assert kind_by_name(name, bands) == kind

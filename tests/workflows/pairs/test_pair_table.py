@@ -168,6 +168,15 @@ def test_parquet_of_other_programs_is_read(tmp_path):
     assert refused(path).startswith("row 2: the scene before")
 
 
+@pytest.mark.parametrize(
+    "cell", [pyarrow.array([b"\xf7"]).view("string"), pyarrow.array([2**31 - 1], "int32").view("date32")]
+)
+def test_a_cell_of_parquet_that_is_no_text_or_date_is_refused(tmp_path, cell):
+    table = pyarrow.table({"before": ["x"], "after": ["y"], "date_before": cell})
+    pyarrow.parquet.write_table(table, tmp_path / "p.parquet")
+    assert "Parquet" in refused(tmp_path / "p.parquet")
+
+
 @pytest.mark.parametrize("wkt", ["POLYGON Z ((0 0 5, 1 0 5, 1 1 5, 0 0 5))", "POLYGON EMPTY"])
 def test_footprints_are_flat_or_none(tmp_path, wkt):
     (row,) = read_pairs(table(tmp_path, f'before,after,footprint\na,b,"{wkt}"\n'))

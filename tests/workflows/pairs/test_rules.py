@@ -6,7 +6,7 @@ import pytest
 from shapely.geometry import MultiPolygon, box
 
 from workflows.pairs.catalog import Scene, choose
-from workflows.pairs.options import CatalogOptions
+from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rules import pair_up
 
 
@@ -59,6 +59,17 @@ def test_tiles_of_a_mosaic_are_paired_each_with_its_own():
     assert pairs_of(scenes)[0] == ["2015020170", "2015120171"]
 
 
+def test_a_large_scene_goes_with_all_the_small_ones_on_it():
+    small = [scene(f"q{n}", "2017", (n, 0, n + 1, 1)) for n in range(4)]
+    later = [scene(f"r{n}", "2019", (n, 0, n + 1, 1)) for n in range(4)]
+    large = scene("L", "2015", (0, 0, 4, 1)), scene("M", "2018", (0, 0, 4, 1))
+    assert pairs_of([*small, large[0]])[0] == ["Lq0", "Lq1", "Lq2", "Lq3"]
+    pairs, _ = pairs_of([*small, large[1], *later])
+    assert {pair for pair in pairs if pair.startswith("q")} == {f"q{n}M" for n in range(4)}
+    assert {pair for pair in pairs if pair.startswith("M")} == {f"Mr{n}" for n in range(4)}
+    assert len(pairs) == 8
+
+
 def test_a_scene_of_a_part_does_not_end_the_series_of_the_rest():
     """b shows the left half only: the right half of a is followed by c."""
     scenes = [
@@ -101,6 +112,22 @@ def test_yearly_takes_clear_scenes_of_one_season():
     ]
     assert pairs_of(scenes, "yearly")[0] == ["ac", "cf"]
     assert pairs_of([scene("a", "2015"), scene("b", "2016-07"), scene("c", "2016-08")], "yearly")[0] == ["ab"]
+
+
+@pytest.mark.parametrize(
+    ("date", "first", "last", "expected"),
+    [
+        ("2019-08-31", "2019-08-31", "2019-08-31", True),
+        ("2019-08-30", "2019-08-31", None, False),
+        ("2019-09-01", None, "2019-08", False),
+        ("2019-08-31", "2019", "2019", True),
+        ("2019", "2019-08", None, True),
+        ("2018", "2019-08", None, False),
+        ("2020", None, "2019-08", False),
+    ],
+)
+def test_a_span_of_dates_includes_its_ends(date, first, last, expected):
+    assert within(date, first, last) is expected
 
 
 def test_scenes_are_chosen_by_date_and_clouds():

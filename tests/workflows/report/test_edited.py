@@ -113,6 +113,16 @@ def test_what_is_no_outline_on_the_earth_is_refused(path, geometry):
         open_report(path)
 
 
+@pytest.mark.parametrize(("cell", "read"), [("building", ("building",)), (" ", ()), (None, ())])
+def test_a_list_may_be_typed_as_one_text_or_emptied(path, cell, read):
+    draw(path, came=cell, alternatives=cell)
+    content = json.loads(path.read_text())
+    content["features"][1]["properties"] |= {"alternatives": cell, "gone": cell}
+    path.write_text(json.dumps(content))
+    drawn, first, _ = open_report(path).changes
+    assert first.alternatives == first.gone == drawn.came == drawn.alternatives == read
+
+
 @pytest.mark.qgis
 @NEEDS_QGIS
 @pytest.mark.parametrize("suffix", [".geojson", ".gpkg"])

@@ -14,7 +14,7 @@ from tiling import LocationUnsupported, SceneNotFound
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.report import reading
 from workflows.report.reading import open_report
-from workflows.report.scenes import find_scenes
+from workflows.report.scenes import find_scenes, recorded_options
 
 
 @pytest.fixture
@@ -101,6 +101,14 @@ def test_a_damaged_attribute_is_named(path, name, value):
     assert str(caught.value).isprintable()
 
 
+@pytest.mark.parametrize(
+    ("typed", "read"), [(" Wrong  Place ", "wrong place"), ("CONFIRMED", "confirmed"), (" ", None)]
+)
+def test_a_verdict_is_read_as_people_type_it(path, typed, read):
+    set_attributes(path, 2, review_status=typed)
+    assert open_report(path).changes[1].review_status == read
+
+
 def test_a_change_without_its_sentence_is_refused(path):
     edit_json(path, lambda content: content["features"][0]["properties"].pop("caption"))
     with pytest.raises(ReportInvalid, match="change 1"):
@@ -154,3 +162,18 @@ def test_no_file_system_of_gdal_is_reached_by_a_report(path):
     set_record(path, "inputs", "after", path="/vsistdin/x")
     with pytest.raises(LocationUnsupported):
         find_scenes(open_report(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bands", "RGB"), ("bands", [1, 2]), ("bands", [1, 2, "\x1b"]), ("bands", [1, 2, True]),
+        ("band_names", ["a\x1b", "b"]), ("bounds", [1, 2, 3]), ("bounds", [1, 2, 3, 10**400]), ("gsd", -1),
+        ("gsd", "fine"), ("gsd", True), ("scale", [3, 1]), ("scale", {}), ("align", 1), ("force", "yes"),
+        ("frame", "after"), ("frame", ["before"]),
+    ],
+)  # fmt: skip
+def test_settings_that_no_run_has_are_refused(path, name, value):
+    set_record(path, "settings", **{name: value})
+    with pytest.raises(ReportInvalid, match=name.replace("_", ".").replace("bounds", "b")):
+        recorded_options(open_report(path))

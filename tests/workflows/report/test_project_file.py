@@ -15,7 +15,7 @@ from scene_pairs import run_here
 from servers import serving
 
 from workflows import Report
-from workflows.errors import OptionInvalid
+from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
 from workflows.options import ServerOptions
 from workflows.report.qgis.project import write_project
 
@@ -116,6 +116,15 @@ def test_a_server_that_the_user_names_is_named_in_the_project_but_no_secret(repo
         root = project(report, scenes=(before, address))
     sources = [layer.findtext("datasource") for layer in root.iter("maplayer")]
     assert sources == ["./r.geojson", f"/vsicurl/{address}", "./before.tif"]
+
+
+def test_nothing_is_overwritten_unasked_and_the_suffix_is_known(report, tmp_path):
+    made, _ = write_project(report, servers=SERVERS)
+    with pytest.raises(OutputExists):
+        write_project(report, servers=SERVERS)
+    assert write_project(report, servers=SERVERS, overwrite=True) == (made, 3)
+    with pytest.raises(FormatUnsupported):
+        write_project(report, tmp_path / "p.zip", servers=SERVERS)
 
 
 def test_the_command(report, tmp_path, capfd):

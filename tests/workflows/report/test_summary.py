@@ -62,6 +62,19 @@ def test_measured_cover_is_added_up_by_area():
     assert text(*lost).endswith(" At least 1.5 ha of vegetation in 2 places disappeared.")
 
 
+def test_numbers_are_as_sure_as_those_of_the_changes():
+    doubtful = appeared(1, 8, count_sure=1), appeared(2, 1, count_sure=0)
+    assert "1 to 9 houses in 2 places were built" in text(*doubtful)
+    assert "Up to 3 houses in 2 places" in text(appeared(1, 2, count_sure=0), appeared(2, 1, count_sure=0))
+    assert " Perhaps a house was built." in text(appeared(1, 1, count_sure=0))
+    doubtful_house = appeared(1, 1, ("building", "road"), count_sure=0)
+    assert " A road and perhaps a house were built." in text(doubtful_house)
+    assert "3 or 4 houses in 2 places" in text(appeared(1, 3, count_sure=2), appeared(2, 1, count_sure=1))
+    assert "About 35 houses" in text(appeared(1, 2, count_sure=1), appeared(2, 32, count_sure=28))
+    assert "21 to 34 houses" in text(appeared(1, 2, count_sure=1), appeared(2, 32, count_sure=20))
+    assert " 9 houses in 2 places" in text(appeared(1, 8, count_sure=8), appeared(2, 1))
+
+
 def test_what_is_not_told_is_not_made_up():
     assert text() == "No change was found."
     assert text(appeared(1)).endswith("1 house was built. No removal was found.")
@@ -71,6 +84,22 @@ def test_what_is_not_told_is_not_made_up():
     assert text(*unknown) == "2 changes were found, 200 m2 in all. What changed is not known."
     said = text(appeared(1), change(2), change(3))
     assert said.endswith("1 house was built. What was added or removed is not stated for 2 changes.")
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        (["south", "south"], ", in the south"),
+        (["south-east", "south-west"], ", in the south"),
+        (["south-east", "south-east", "north"], ", most of it in the south-east"),
+        (["north", "south"], ""),
+        ([None, None], ""),
+        (["centre", "centre"], ", in the centre"),
+    ],
+)
+def test_a_place_is_named_where_most_of_the_area_lies(places, words):
+    said = text(*(change(n, place=place, area_m2=100.0) for n, place in enumerate(places, start=1)))
+    assert said == f"{len(places)} changes were found, {len(places)}00 m2 in all{words}."
 
 
 NAMES = ("building", "road", "trees", "water", "grass")
@@ -160,3 +189,10 @@ def unjudged(area, **by):
 def test_what_was_looked_at_is_said(run, said):
     words = summary_of([], run).text
     assert words.startswith(said)
+
+
+@pytest.mark.parametrize("damage", [None, "x", [], -1, float("nan"), float("inf"), True, 1e300])
+def test_a_damaged_record_says_nothing_of_the_ground(damage):
+    run = {**GROUND, "focus": {"width": damage, "height": 3}}
+    assert summary_of([], run).text == "No change was found."
+    assert summary_of([], {**GROUND, "not_judged": damage}).text.startswith("No change was found in 32.2 ha.")

@@ -15,6 +15,7 @@ from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import ChangeRegion, geodesic_area_m2
 from workflows import SceneOptions, caption_scene
+from workflows.scene.found import FoundChange, Outline
 from workflows.scene.outline import outlines_of
 
 # The reference system of a grid.
@@ -90,6 +91,20 @@ def test_both_sides_of_a_street_are_one_change_by_default(tmp_path):
     assert len(captioned(pair, group_distance=0).changes) == 11
 
 
+SQUARE = box(0, 0, 1, 1)
+
+
+def test_objects_are_sure_by_the_probability_of_their_outline_and_their_share_of_it():
+    def outline(probability, *areas):
+        made = Outline(ChangeRegion(SQUARE, SQUARE, probability, 1), SQUARE, sum(areas))
+        made.__dict__["_objects"] = areas, areas
+        return made
+
+    event = FoundChange((outline(0.86, 100, 50, 49), outline(0.8599, 300), outline(1.0, 20)))
+    assert (event.count, event.sure) == (5, 3)
+    assert FoundChange((outline(0.5, 100),)).sure == 0
+
+
 def test_houses_that_touch_are_counted_alone_and_share_the_area_of_their_outline(tmp_path):
     touching = [(30, 30, 24, 20, 240), (40, 50, 4, 6, 240), (30, 56, 24, 20, 240)]
     [change] = captioned(make_pair(tmp_path, touching), simplify=0).changes
@@ -121,6 +136,13 @@ def test_an_outline_that_rounding_splits_is_one_without_its_scraps(min_area, par
     assert shapely.get_num_geometries(place.geometry) == parts
     assert place.area_m2 == pytest.approx(25 if parts == 1 else 26, rel=0.01)
     assert place.area_m2 == pytest.approx(geodesic_area_m2(place.geometry))
+
+
+def test_what_is_too_small_joins_no_event(tmp_path):
+    spots = [(30, 30, 20, 20, 240), (38, 58, 4, 4, 240), (30, 70, 20, 20, 240)]
+    pair = make_pair(tmp_path, spots)
+    for smallest, count in ((0.5, 1), (10.0, 2)):
+        assert len(captioned(pair, group_distance=4.5, min_area=smallest, simplify=0).changes) == count
 
 
 def test_the_least_area_is_that_of_a_change_whose_small_outlines_stay(tmp_path):

@@ -9,6 +9,7 @@ from shapely.affinity import affine_transform
 
 from tiling import ChangeRegion, ScenePair, Window
 from workflows import SceneOptions, caption_scene
+from workflows.errors import OptionInvalid
 from workflows.scene.found import FoundChange
 from workflows.scene.outline import outlines_of
 from workflows.scene.visibility.layer import HIDDEN_BY, VISIBILITY, Visibility
@@ -135,6 +136,13 @@ def test_names_that_are_given_stand_for_those_that_the_files_lack(scenes):
     assert report.run["bands"]["before"] == [1, 2, 3]
 
 
+def test_more_names_than_bands_are_refused_with_the_file(scenes):
+    with pytest.raises(OptionInvalid):
+        captioned(scenes(), band_names=tuple("abcde"))
+    with pytest.raises(OptionInvalid):
+        SceneOptions(band_names=("red", " "))
+
+
 def test_colours_alone_tell_green_cover_and_nothing_of_water(scenes):
     cleared, flooded = captioned(scenes(names=NAMES[:3], bands=3)).changes
     assert cleared.caption == "6 ha of green cover disappeared in the north-west"
@@ -147,6 +155,14 @@ def test_bands_that_tell_nothing_leave_something_changed(scenes):
     for change in captioned(scenes(names=["B01", "B05", "B06", "B07"]), bands=(1, 2, 3)).changes:
         assert (change.caption, change.score, change.caption_confident) == ("Something changed", 0.0, False)
         assert change.changed_m2 is None and change.direction is None and change.place is not None
+
+
+def test_progress_ends_with_all_changes_and_a_tile_grid_of_blocks_counts_each_pixel_once(scenes, monkeypatch):
+    monkeypatch.setattr("workflows.scene.words.land_cover._BLOCK", 16)
+    told = []
+    report = captioned(scenes(), progress=lambda *step: told.append(step))
+    assert told[-1] == ("captions", 2, 2)
+    assert report.changes[0].changed_m2 == pytest.approx(60_000, rel=0.02)
 
 
 @pytest.mark.parametrize(("gsd", "least"), [(0.5, 20), (1.5, 20), (10, 800)])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 from dataclasses import asdict, replace
 from functools import reduce
@@ -12,6 +13,7 @@ from captioners import FactCaptioner, captioned, kept
 from datasets import edit_json
 from scene_pairs import make_pair
 
+from rscc.facts.road_head import BESIDE, NEW
 from rscc.facts.rules import COVERED
 from tiling import NoOverlap
 from workflows.cli.explain import explanation_text
@@ -71,6 +73,20 @@ def test_every_answer_is_shown_with_what_it_takes_to_be_stated(report):
     assert (answers["around trees"].least, answers["around trees"].stated) == (0.9, None)
     assert answers["around water"].least is None and answers["around road"].stated is None
     assert explained.model == "brightness 1.2.3" and explained.reason is None and explained.warnings == ()
+
+
+def test_the_roads_near_a_change_are_shown_with_what_it_takes_to_be_stated(report):
+    set_attributes(report, 1, came=["road", "building"])
+    explained = explain_change(open_report(report), 1, lambda: FactCaptioner(roads=(-4.0, 1.0)))
+    near, new = explained.answers[-2:]
+    assert (near.kind, near.name, near.stated) == ("near", "road", None)
+    assert (new.kind, new.name, new.stated) == ("new near", "road", True)
+    assert (near.least, new.least) == (BESIDE, NEW)
+    assert near.probability == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-3)
+    assert near.probability > new.probability > near.probability * 0.95
+    text = explanation_text(explained.as_dict())
+    assert re.search(r"^road nearby +road +0\.73 +0\.50 +-$", text, re.MULTILINE)
+    assert re.search(r"^new road nearby +road +0\.72 +0\.30 +yes$", text, re.MULTILINE)
 
 
 def test_a_change_that_no_tile_sees_whole_has_one_answer(report):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 from affine import Affine
 from captioners import BrightnessCaptioner, card
+from rasterio.control import GroundControlPoint
 from rasters import north_up, textured, write_scene
 
+from tiling import describe
 from workflows import SceneOptions, caption_scene
 from workflows.scene.inspect.inspect import inspect_pair
+from workflows.scene.inspect.scene_facts import placement_words
 
 CARD = card()
 
@@ -117,6 +121,50 @@ def test_the_time_is_measured_with_the_model_and_grows_with_the_tiles(scenes):
     assert "on this machine (cpu)" in inspection.as_text()
     refused = inspect_pair(*paths, CARD, SceneOptions(bounds=(20, 50, 21, 51)), load)
     assert refused.refusals and len(loaded) == 1  # a model is loaded only for what goes through
+
+
+def test_how_much_is_shared_and_has_data(scenes):
+    mask = np.ones((300, 400), bool)
+    mask[:150] = False
+    inspection = inspected(scenes({"mask": mask}, {"transform": north_up(500_050.0, 5_599_900.0, 0.25)}))
+    shared = inspection.overlap
+    assert shared["area_m2"] == pytest.approx(100 * 50, rel=0.03)
+    west, south, east, north = shared["bounds"]
+    assert 15.0007 < west < east < 15.0022 and 50.55 < south < north < 50.5512
+    checked = {one["name"]: one["found"] for one in inspection.preconditions}
+    assert checked["overlap"].endswith("17% of before, 67% of after")
+    assert checked["data"] == "100% of it on both dates"
+    half = inspected(scenes({"mask": mask})).preconditions
+    assert {"name": "data", "found": "50% of it on both dates", "warnings": ()} in half
+    assert inspection.resampling["before"]["method"] is None
+    assert inspection.resampling["after"] == {
+        "method": "bilinear", "from_gsd": 0.25, "to_gsd": 0.5, "reprojected": False, "turned": False,
+        "moved": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("transform", "words"),
+    [
+        (north_up(), "north-up"),
+        (Affine(0.5, 0, 0, 0, 0.5, 0), "south-up"),
+        (Affine(-0.5, 0, 0, 0, -0.5, 0), "mirrored, columns from east to west"),
+        (Affine.rotation(30) * Affine.scale(0.5, -0.5), "rotated by 30 degrees counter-clockwise"),
+        (Affine.rotation(-7.25) * Affine.scale(0.5, -0.5), "rotated by 7.25 degrees clockwise"),
+        (Affine.rotation(180) * Affine.scale(0.5, -0.5), "rotated by 180 degrees"),
+        (Affine(0.5, 0.1, 0, 0, -0.5, 0), "sheared by 11.3 degrees"),
+        (
+            Affine.rotation(30) * Affine.scale(0.5, 0.5),
+            "rotated by 30 degrees counter-clockwise and mirrored",
+        ),
+    ],
+)
+def test_how_a_scene_lies_on_the_map(scenes, transform, words):
+    info = dataclasses.replace(describe(scenes()[0]), transform=transform)
+    assert placement_words(info).startswith(words)
+    assert ("sheared" in placement_words(info)) == ("sheared" in words)
+    placed = dataclasses.replace(info, gcps=(GroundControlPoint(0, 0, 500_000, 5_600_000),) * 4)
+    assert placement_words(placed) == "placed by 4 ground control points"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

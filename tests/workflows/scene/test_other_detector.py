@@ -22,6 +22,7 @@ from rscc.model_card import DetectorCard, with_detector
 from rscc.models.torchgeo_detector import TorchGeoDetector
 from tiling import BandNotFound
 from workflows.archive.verify import Verifier
+from workflows.errors import OptionInvalid
 from workflows.report.reading import open_report
 from workflows.scene.maps import read_maps
 
@@ -107,6 +108,11 @@ def test_bands_that_it_names_are_read_as_they_are_in_the_file(captioner, tmp_pat
     assert np.array_equal(probability(report) > 0.5, expected)
     with pytest.raises(BandNotFound, match="B11"):
         captioned(MadePair(*paths, []), searching(captioner, Difference(), bands=("B11",)))
+
+
+def test_no_scout_can_rule_out_what_it_looks_for(captioner, tmp_path):
+    with pytest.raises(OptionInvalid, match="fast"):
+        kept(make_pair(tmp_path, SPOTS), tmp_path, searching(captioner, Difference()), fast=True)
 
 
 def test_verify_knows_the_card_with_the_detector_of_the_record(captioner, model, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from datetime import date
 
 import numpy as np
 import pytest
@@ -117,6 +118,17 @@ def test_anything_else_is_a_type_error_that_names_the_date(pair, source):
     for after, georeferencing in ((np.zeros((4, 4)), {}), (pair.after, {"crs": 32633})):
         with pytest.raises(TypeError):
             rscc.caption(pair.before, after, captioner=BrightnessCaptioner(), **georeferencing)
+
+
+def test_dates_may_be_dates(pair):
+    given = rscc.caption(
+        pair.before,
+        pair.after,
+        date_before=date(2019, 5, 1),
+        date_after="2020-06",
+        captioner=BrightnessCaptioner(),
+    )
+    assert (given[0].date_before, given[0].date_after) == ("2019-05-01", "2020-06")
 
 
 def test_a_report_is_a_sequence_with_a_summary_and_a_geo_interface(report):

@@ -13,7 +13,9 @@ from workflows.errors import OptionInvalid, TooCoarse
 from workflows.scene.pictures.explain import ExplainOptions, explain_pair
 from workflows.scene.resolution import (
     check_resolution,
+    resolution_warnings,
     working_gsd,
+    working_warning,
 )
 
 FINE = card(name="fine")
@@ -62,6 +64,21 @@ def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named
     check_resolution(infos, FINE, force=True)
 
 
+@pytest.mark.parametrize(
+    ("gsds", "model"),
+    [((10.0, 0.5), MEDIUM), ((0.5, 10.0), MEDIUM), ((5.0, 5.0), MEDIUM), ((2.03, 2.0), FINE)],
+)
+def test_what_a_model_serves_and_a_hair_above_it_is_not_coarser(info, gsds, model):
+    check_resolution(tuple(map(info, gsds)), model)
+
+
+@pytest.mark.parametrize(("gsd", "is_told"), [(0.1, False), (5.0, True), (10.0, False)])
+def test_a_scene_between_two_models_is_warned_of(info, installed, gsd, is_told):
+    installed(KNOWN)
+    told = resolution_warnings([info(gsd)], FINE if gsd < 1 else MEDIUM)
+    assert len(told) == is_told and all("5 m per pixel" in text and "8 m" in text for text in told)
+
+
 def test_the_resolution_to_work_at(info):
     assert working_gsd(info(0.3), FINE, None) == 0.5
     assert working_gsd(info(30.0), MEDIUM, None) == 10
@@ -73,6 +90,16 @@ def test_the_resolution_to_work_at(info):
     with pytest.raises(OptionInvalid):
         working_gsd(info(0.5), FINE, 0.0312)
     assert working_gsd(info(0.5), FINE, 0.0313) == 0.0313
+
+
+@pytest.mark.parametrize(
+    ("working", "warned"), [(5.0, True), (0.05, True), (0.5, False), (2.0, False), (0.2, False)]
+)
+def test_a_resolution_that_the_model_does_not_serve_is_warned_of(info, working, warned):
+    warning = working_warning((info(0.5),) * 2, working, card(name="fine", gsd_range=(0.2, 2.0)))
+    assert (warning is not None) == warned
+    if warned:
+        assert warning.startswith(f"gsd is {working:g}: fine serves 0.2 to 2 m per pixel")
 
 
 def test_force_works_at_the_scenes_own_resolution_and_warns(tmp_path):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,6 +36,18 @@ def iou(first, second):
     return first.intersection(second).area / first.union(second).area
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gsd": 0.001},
+        {"overlap": 32},
+    ],
+)
+def test_options_that_do_not_fit_the_pair_or_the_model_are_refused(three, options):
+    with pytest.raises(OptionInvalid):
+        captioned(three, **options)
+
+
 def test_three_changes_are_found_where_they_are_with_their_words(three):
     report = captioned(three)
     assert [change.id for change in report.changes] == [1, 2, 3]
@@ -47,6 +60,16 @@ def test_three_changes_are_found_where_they_are_with_their_words(three):
         assert change.alternatives == ("alternative 1", "alternative 2")
     captions = [f"brightness {brightness} appears" for brightness in (220, 240, 10)]
     assert [change.caption for change in report.changes] == captions
+
+
+def test_one_scene_given_twice_is_said(three):
+    report = captioned(replace(three, after=three.before))
+    assert not report.changes
+    assert report.run["warnings"] == [f"{three.before}: it was given twice, so nothing can have changed"]
+    linked = three.before.with_name("linked.tif")
+    linked.symlink_to(three.before)
+    report = captioned(replace(three, after=linked))
+    assert report.run["warnings"] == [f"{linked}: it was given twice, so nothing can have changed"]
 
 
 def test_ids_run_from_north_to_south_and_from_west_to_east(tmp_path):
@@ -95,6 +118,13 @@ def test_small_changes_are_left_out_by_their_area_on_the_ground(tmp_path):
         changes = captioned(pair, min_area=smallest, simplify=0, group_distance=0).changes
         assert len(changes) == count
         assert all(change.area_m2 >= smallest for change in changes)
+
+
+def test_the_threshold_is_the_models_unless_given(tmp_path):
+    pair = make_pair(tmp_path, [(20, 20, 30, 30, 170)])
+    for threshold, used, count in ((None, 0.5, 1), (0.9, 0.9, 0)):
+        report = captioned(pair, threshold=threshold)
+        assert (report.run["settings"]["threshold"], len(report.changes)) == (used, count)
 
 
 def test_scenes_are_brought_to_the_models_resolution(tmp_path):

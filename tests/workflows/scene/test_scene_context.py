@@ -50,3 +50,8 @@ def test_changes_that_are_made_again_name_their_areas_again(tmp_path):
     assert without.changes[0].context == () and "--context" in without.run["remade"]["warnings"][0]
     with pytest.raises(ContextInvalid, match="none"):
         remake(report, SceneOptions(threshold=0.7, context=("none.gpkg:a",)))
+
+
+def test_context_without_new_settings_is_refused(tmp_path, rscc_command):
+    code, _, err = rscc_command("convert", "in.geojson", tmp_path / "out.geojson", "--context", "a.gpkg:b")
+    assert code == 2 and "--context" in err

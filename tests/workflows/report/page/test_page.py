@@ -16,6 +16,7 @@ from pages import made_page, made_report, square, squares
 from tiling import NoOverlap
 from workflows.errors import ReportInvalid
 from workflows.printable import printable
+from workflows.report.page.made import how_made
 from workflows.report.page.template import data_text, legible
 from workflows.report.report import Report
 
@@ -167,3 +168,8 @@ def test_a_page_tells_how_it_was_made_and_no_folder_of_this_machine(tmp_path):
     content = made.data["report"]
     assert content["scenes"]["before"]["name"] == "before.tif"
     assert content["warnings"] == ["before.tif: has no date"]
+
+
+@pytest.mark.parametrize("odd", [None, [], "x", {"gsd": "1", "threshold": [], "gsd_range": [1, None, "a"]}])
+def test_a_damaged_record_tells_less(odd):
+    assert dict(how_made({"model": odd, "settings": odd, "tiling": odd})) == {}

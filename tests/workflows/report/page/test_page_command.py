@@ -75,6 +75,21 @@ def test_scenes_that_moved_are_named(rscc_command, pair, tmp_path):
         assert code == 2 and "b.tif" in err and "a.tif" in err
 
 
+def test_what_cannot_be_written_is_refused_before_the_work(rscc_command, pair, tmp_path):
+    words = ("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson")
+    (tmp_path / "there.html").write_text("mine")
+    for more in (
+        ("--html", tmp_path / "page.pdf"),
+        ("--html", tmp_path / "there.html"),
+        ("--html", tmp_path / "page.html", "--html-size", "1kB"),
+        ("--html", tmp_path / "page.html", "--html-size", "many"),
+    ):
+        assert rscc_command(*words, *more)[0] == 2
+        assert rscc_command.chosen == [], "no model was loaded"
+    assert not (tmp_path / "r.geojson").exists()
+    assert (tmp_path / "there.html").read_text() == "mine"
+
+
 def test_a_report_of_somebody_else_leads_to_no_private_server(rscc_command, pair, tmp_path):
     report = tmp_path / "r.geojson"
     assert rscc_command("caption", pair.before, pair.after, "-o", report, "--quiet")[0] == 0
