@@ -1,8 +1,10 @@
 import numpy as np
 from hypothesis import given
+from hypothesis import strategies as st
 from rasters import grids
 
 from tiling import TileGrid, Window
+from tiling.grid import lattice
 
 
 @given(grids())
@@ -68,3 +70,19 @@ def test_rows_and_columns_are_not_swapped():
     assert grid.shape == (2, 6)
     assert grid[5].window == Window(236, 0, 64, 64)
     assert grid[6].window == Window(0, 36, 64, 64)
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000))
+def test_a_lattice_is_spread_from_corner_to_corner(width, height):
+    windows = list(lattice(width, height))
+    scene = Window(0, 0, width, height)
+    assert 1 <= len(windows) <= 256 and all(
+        window and window.intersection(scene) == window for window in windows
+    )
+    assert (windows[0].col_off, windows[0].row_off) == (0, 0)
+    assert (windows[-1].col_end, windows[-1].row_end) == (width, height)
+    if max(width, height) <= 64 * 16:
+        seen = np.zeros((height, width), bool)
+        for window in windows:
+            seen[window.slices(scene)] = True
+        assert seen.all()
