@@ -49,6 +49,7 @@ from workflows.scene.words.location import ground_of
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.facts.grounded_captions import GroundedCaption
+    from rscc.visibility.detector import VeilDetector
 
 SAME_GROUND = 0.5
 """Share of an outline that a later one must cover to be the end of the same event."""
@@ -106,9 +107,8 @@ def find_objects(
             kept = KeptSteps(
                 maps_folder(series, chosen, captioner), [one.key for one in series.scenes], pairs.frame
             )
-            without_veiled = partial(
-                _without_veiled, series=series, pairs=pairs, options=chosen, captioner=captioner
-            )
+            detector = getattr(captioner, "veils", None)
+            without_veiled = partial(_without_veiled, series=series, pairs=pairs, detector=detector)
             steps = _steps(pairs, kept, chosen, captioner.card, without_veiled, progress)
         finally:
             pairs.close()
@@ -120,8 +120,7 @@ def _without_veiled(
     date: int,
     series: Series,
     pairs: PairMaps,
-    options: SceneOptions,
-    captioner: Captioner,
+    detector: VeilDetector | None,
 ) -> list[StepChange]:
     """Return the changes after a date, except those that cloud, shadow or dense haze may explain.
 
@@ -133,15 +132,7 @@ def _without_veiled(
         pair = next(pair for pair in sorted(pairs.names, reverse=one > 0) if one in pair and pair in pairs)
         if map_key(*(series.scenes[number].key for number in pair)) in series.archived:
             continue  # the archive judged no ground that is hidden
-        shares = veiled_shares(
-            series,
-            pair,
-            pair.index(one),
-            [change.pixels for change in changes],
-            pairs.frame,
-            options,
-            captioner,
-        )
+        shares = veiled_shares(pairs, pair, pair.index(one), [change.pixels for change in changes], detector)
         changes = [change for change, share in zip(changes, shares, strict=True) if share < VEILED]
     return changes
 

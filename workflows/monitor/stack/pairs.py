@@ -92,6 +92,7 @@ class PairMaps:
     Args:
         kept: the maps of each pair.
         make: makes the maps of a pair again, which were lost.
+        opened: opens the scenes of a pair on the pixels of the first scene.
         names: of all pairs near in time, in order.
         count: number of scenes.
 
@@ -105,10 +106,11 @@ class PairMaps:
         self,
         kept: dict[Pair, _Kept],
         make: Callable[[Pair], ChangeMaps | None],
+        opened: Callable[[Pair], AbstractContextManager[OpenPair]],
         names: Mapping[Pair, str],
         count: int,
     ) -> None:
-        self.count, self.names, self._kept, self._make = count, names, kept, make
+        self.count, self.names, self._kept, self._make, self.opened = count, names, kept, make, opened
         self._open: OrderedDict[Pair, ChangeMaps] = OrderedDict()
         grounds = [one.ground for one in kept.values()]
         left, top = min(one.col_off for one in grounds), min(one.row_off for one in grounds)
@@ -214,9 +216,8 @@ def pair_maps(
     names = {pair: series.pair_name(pair) for pair in near_pairs(len(series.scenes))}
     folder = maps_folder(series, options, captioner)
     lattice = Lattice(read_header(series.scenes[0].info, options))
-    make = partial(
-        _maps_of_pair, series, folder=folder, options=options, captioner=captioner, lattice=lattice
-    )
+    opened = partial(opened_pair, series, options=options, captioner=captioner, lattice=lattice)
+    make = partial(_maps_of_pair, series, folder=folder, options=options, captioner=captioner, opened=opened)
     known = _read_index(folder)
     with ExitStack() as stack:
         if captioner.card.localiser == "change_head":
@@ -235,7 +236,7 @@ def pair_maps(
     if found != known:
         _write_index(folder, found)
     kept = {pair: one for pair, name in names.items() if (one := found[name]) is not None}
-    return PairMaps(kept, make, names, len(series.scenes)) if kept else None
+    return PairMaps(kept, make, opened, names, len(series.scenes)) if kept else None
 
 
 def _read_index(folder: Path) -> dict[str, _Kept | None]:
@@ -278,7 +279,7 @@ def _maps_of_pair(
     folder: Path,
     options: SceneOptions,
     captioner: Captioner,
-    lattice: Lattice,
+    opened: Callable[[Pair], AbstractContextManager[OpenPair]],
 ) -> ChangeMaps | None:
     """Return the maps of a pair, by the network unless they are there; None where it shows no ground."""
     place = folder / series.pair_name(pair)
@@ -293,33 +294,17 @@ def _maps_of_pair(
     if adopted is not None:
         return adopted
     try:
-        return _detected(series, pair, place, options, captioner, lattice)
+        with opened(pair) as scenes:
+            # Two dates cannot tell a new white roof from a cloud. The dates around them can, and do.
+            fill_maps(scenes, captioner, place, replace_others=True, veils=False)
     except (NoOverlap, NothingValid):
         return None
-
-
-def _detected(
-    series: Series,
-    pair: Pair,
-    place: Path,
-    options: SceneOptions,
-    captioner: Captioner,
-    lattice: Lattice,
-) -> ChangeMaps:
-    with opened_pair(series, pair, options, captioner, lattice) as opened:
-        # Two dates cannot tell a new white roof from a cloud. The dates around them can, and do.
-        fill_maps(opened, captioner, place, replace_others=True, veils=False)
     return read_maps(place)
 
 
 def opened_pair(
-    series: Series,
-    pair: Pair,
-    options: SceneOptions,
-    captioner: Captioner,
-    lattice: Lattice | None = None,
+    series: Series, pair: Pair, options: SceneOptions, captioner: Captioner, lattice: Lattice
 ) -> AbstractContextManager[OpenPair]:
     """Open two scenes of a series on the pixels of its first one."""
-    first, second, base = (read_header(series.scenes[one].info, options) for one in (*pair, 0))
-    lattice = lattice or Lattice(base)
+    first, second = (read_header(series.scenes[one].info, options) for one in pair)
     return open_pair(first, second, captioner.card, options, lattice)

@@ -6,7 +6,7 @@ median of that of the pairs across the step, so that one veiled date does not sp
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, reduce
+from functools import cache, lru_cache, reduce
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +37,17 @@ def step_maps(
     grid, whole = tile_grid(pairs.frame, card, options, pairs.frame.focus), pairs.frame.focus
     least, alike = _least(pairs, options.threshold_for(card)), _least(pairs, card.threshold)
 
-    # A small place is computed once for both passes; of a large one, the row of tiles that is looked at.
-    @lru_cache(None if whole.width * whole.height <= READ_PX else len(least))
-    def row_of(top: int, bottom: int, band: int) -> np.ndarray | None:
+    @lru_cache(len(least))
+    def rows_of(top: int, bottom: int, band: int) -> np.ndarray | None:
         window = Window(whole.col_off, top, whole.width, bottom - top)
         return _step_band(pairs, step, window, band, least[band], alike[band])
+
+    # A small place is read and computed at once; of a large one, the row of tiles that is looked at.
+    def row_of(top: int, bottom: int, band: int) -> np.ndarray | None:
+        if whole.width * whole.height > READ_PX:
+            return rows_of(top, bottom, band)
+        values = rows_of(whole.row_off, whole.row_end, band)
+        return None if values is None else values[top - whole.row_off : bottom - whole.row_off]
 
     area = _changed_area(row_of, grid, whole, least)
     if area is None:
@@ -122,6 +128,7 @@ def _step_band(
     found = np.where(np.isnan(most), np.nan, 0).astype(np.float32)
     if changed.any():
 
+        @cache
         def read(pair: Pair) -> np.ndarray | None:
             values = pairs.probability(pair, window, band)
             return None if values is None else values[changed]

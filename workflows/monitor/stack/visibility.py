@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rscc.facts.lone_changes import KINDS as LONE_KINDS
-from tiling import Frame
-from workflows.monitor.events import Pair, Series, Sighting, Visibility
-from workflows.monitor.stack.pairs import REACH, opened_pair
+from workflows.monitor.events import Pair, Sighting, Visibility
+from workflows.monitor.stack.pairs import REACH, PairMaps
 from workflows.monitor.stack.steps import step_probability
-from workflows.options import SceneOptions
 from workflows.scene.pixels import rasterize_outlines, window_around
 from workflows.scene.visibility.layer import HIDDEN_BY, VISIBILITY
 from workflows.scene.visibility.layer import Visibility as VisibilityLayer
@@ -25,7 +23,7 @@ from workflows.scene.visibility.survey import survey
 if TYPE_CHECKING:
     from shapely.geometry import MultiPolygon
 
-    from rscc.captioner import Captioner
+    from rscc.visibility.detector import VeilDetector
 
 ALIKE = 0.5
 """Change probability below which two dates look alike."""
@@ -135,29 +133,19 @@ def sightings(
 
 
 def veiled_shares(
-    series: Series,
-    pair: Pair,
-    role: int,
-    outlines: Sequence[MultiPolygon],
-    frame: Frame,
-    options: SceneOptions,
-    captioner: Captioner,
+    pairs: PairMaps, pair: Pair, role: int, outlines: Sequence[MultiPolygon], detector: VeilDetector | None
 ) -> list[float]:
     """Return the share of each outline that cloud, shadow or dense haze hides on one date of a pair.
 
     Args:
         role: 0 for the first date, 1 for the second.
-        outlines: in pixels of ``frame``.
+        outlines: in pixels of the grid of the place.
     """
-    detector = getattr(captioner, "veils", None)
-    with (
-        TemporaryDirectory(prefix="rscc-veils-") as folder,
-        opened_pair(series, pair, options, captioner) as opened,
-    ):
+    with TemporaryDirectory(prefix="rscc-veils-") as folder, pairs.opened(pair) as opened:
         survey(opened.pair, opened.grid.area, Path(folder), detector)
         grid = opened.pair.grid
         layer = VisibilityLayer(Path(folder) / VISIBILITY, grid.anchor, opened.grid.area)
-        right, down = (one - other for one, other in zip(frame.grid.anchor, grid.anchor, strict=True))
+        right, down = (one - other for one, other in zip(pairs.frame.grid.anchor, grid.anchor, strict=True))
         shares = []
         for outline in outlines:
             window = window_around(outline).shifted(right, down).intersection(opened.grid.area)
