@@ -25,8 +25,8 @@ settings.load_profile("rscc")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED_DATA = REPOSITORY.parent / "shared"
-# As many slow tests as a test that kills processes again and again takes the time of.
-KILLS = 10
+# As many slow tests as one that kills processes again and again, or goes from end to end, takes the time of.
+LONG = 10
 NO_SHARED_DATA = f"no shared data: the folder '{SHARED_DATA.name}' is not beside the repository"
 
 
@@ -46,7 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         weights = Counter(item.path for item in items if item.get_closest_marker("slow"))
         for item in items:
-            weights[item.path] += KILLS if item.get_closest_marker("kills") else 0
+            is_long = item.get_closest_marker("kills") or item.path.parent.name == "e2e"
+            weights[item.path] += LONG if is_long else 0
         items.sort(key=lambda item: (-weights[item.path], item.path))
 
 

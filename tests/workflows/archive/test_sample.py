@@ -45,6 +45,18 @@ def test_a_sample_has_each_change_once_and_says_where_it_is_from(archive):
     assert captions(draw_sample(archive, 100)) == whole
 
 
+def test_a_sample_says_of_all_its_pairs_only_what_is_true_of_all(archive, tmp_path):
+    kept = archive / "pairs" / "a" / "changes.geojson"
+    kept.write_text(
+        kept.read_text().replace('"threshold": 0.5', '"threshold": 0.25').replace("1.2.3", "1.1.0")
+    )
+    drawn = draw_sample(archive, 12)
+    assert drawn.run["settings"] == {} and "version" not in drawn.run["model"]
+    assert drawn.run["model"]["name"] == "brightness" and drawn.run["versions"] == {"rscc": "0.1.0"}
+    drawn.write(tmp_path / "sample.geojson")
+    assert len(open_report(tmp_path / "sample.geojson").changes) == 12
+
+
 def test_what_cannot_be_drawn_from_is_refused(tmp_path, archive):
     with pytest.raises(ArchiveMissing):
         draw_sample(tmp_path, 3)

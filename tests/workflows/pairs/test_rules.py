@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from shapely.geometry import MultiPolygon, box
 
+from workflows.errors import DateInvalid, OptionInvalid
 from workflows.pairs.catalog import Scene, choose
 from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rules import pair_up
@@ -144,3 +145,21 @@ def test_scenes_are_chosen_by_date_and_clouds():
     assert [left.kind for left in skipped] == ["outside the dates"] * 2 + ["more than 20 percent of clouds"]
     assert len(warnings) == 1 and warnings[0].startswith("1 of the 2 ")
     assert choose(scenes, CatalogOptions()) == (scenes, [], [])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"pair": "random"},
+        {"max_cloud": 101},
+        {"min_overlap": -1},
+        {"min_overlap": float("nan")},
+        {"first_date": "2020", "last_date": "2019-12"},
+        {"match": "("},
+        {"match": "tile"},
+        {"first_date": "31.8.2019"},
+    ],
+)
+def test_wrong_options_are_refused(values):
+    with pytest.raises((OptionInvalid, DateInvalid)):
+        CatalogOptions(**values)
