@@ -1,7 +1,5 @@
 """Finds the acquisition date of a scene in its tags or file name, as precise as it is known."""
 
-from __future__ import annotations
-
 import calendar
 import re
 from collections.abc import Mapping
@@ -9,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache, total_ordering
 from pathlib import PurePath
+from typing import Self
 
 from workflows.errors import DateInvalid
 
@@ -114,7 +113,7 @@ class PartialDate:
 
     text: str
 
-    def __lt__(self, other: PartialDate) -> bool:
+    def __lt__(self, other: Self) -> bool:
         return (self.ordinal, self.text) < (other.ordinal, other.text)
 
     def __str__(self) -> str:

@@ -75,14 +75,13 @@ class SceneIdentities:
     def __init__(self, hashes: Hashes, full: bool) -> None:
         self.hashes = hashes
         self.full = full
-        self._digests: dict[str, str] = {}
-        self._missing: set[str] = set()
+        self._found: dict[str, tuple[str, bool]] = {}
         self._beside: dict[str, dict[str, list[str]]] = {}
         self._is_slow, self._stopped = False, False
 
     def look_at(self, locations: Iterable[str]) -> None:
         """Hash scenes ahead of use, in threads where a scene takes long: large, new, or on a network."""
-        unseen = [location for location in dict.fromkeys(locations) if location not in self._digests]
+        unseen = [location for location in dict.fromkeys(locations) if location not in self._found]
         if not unseen:
             return
         begin = perf_counter()
@@ -99,18 +98,14 @@ class SceneIdentities:
 
         A missing or unreadable scene has an identity too, which changes once the file is there.
         """
-        digest = self._digests.get(location)
-        if digest is None:
+        if location not in self._found:
             facts, is_there = self._scene(location)
-            digest = short_hash(facts)
-            if not is_there:
-                self._missing.add(location)
-            self._digests[location] = digest
-        return digest
+            self._found[location] = short_hash(facts), is_there
+        return self._found[location][0]
 
     def are_there(self, *locations: str) -> bool:
         """Return whether scenes that :meth:`of` has hashed all exist and can be read."""
-        return self._missing.isdisjoint(locations)
+        return all(self._found[location][1] for location in locations)
 
     def on_disk(self, location: str) -> str | None:
         """Return the identity of a scene; None where it is on a server, missing or unreadable."""
@@ -122,7 +117,7 @@ class SceneIdentities:
         self._stopped = True
 
     def _look_in_threads(self, locations: Sequence[str]) -> None:
-        local = [_absolute(location) for location in locations if not is_address(location)]
+        local = [os.path.abspath(location) for location in locations if not is_address(location)]
         folders = list(dict.fromkeys(map(os.path.dirname, local)).keys() - self._beside.keys())
         pool = ThreadPoolExecutor(THREADS)
         try:
@@ -141,7 +136,7 @@ class SceneIdentities:
         if location.startswith(_ZIP):
             inner = location[len(_ZIP) :]
             return self._member("".join(inner[1:].rpartition("}")[::2]) if inner.startswith("{") else inner)
-        path = _absolute(location)
+        path = os.path.abspath(location)
         folder, _, name = path.rpartition(os.sep)
         facts, sources = self._look(path)
         if facts is None and ".zip" in path.lower():
@@ -235,12 +230,6 @@ def short_hash(text: str) -> str:
 
 def _is_there(facts: str | None) -> bool:
     return facts is not None and not facts.startswith(_ODD)
-
-
-def _absolute(location: str) -> str:
-    # Tables of pairs give absolute paths, which need no call of abspath.
-    plain = location[:1] == "/" == os.sep and "/." not in location and "//" not in location
-    return location if plain else os.path.abspath(location)
 
 
 def _sources(path: str) -> tuple[str, ...]:

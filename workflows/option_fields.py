@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
+from workflows.bounded import check_depth
 from workflows.errors import OptionInvalid
+from workflows.printable import printable
 
 Place = Literal["settings", "dates", "overlap", "none"]
 """Entry of an archive's key that holds a field; ``settings`` are in the run record too."""
@@ -181,3 +183,37 @@ def read_shard(text: str) -> tuple[int, int]:
     """Parse ``3/16``, the third of sixteen shards."""
     number, count = map(int, text.split("/"))
     return number, count
+
+
+_MOST_FEATURES = 1_000_000
+
+
+def read_area(text: str) -> str:
+    """Return the polygons of a vector file (any CRS) as one geometry in WGS84, WKT."""
+    # Here, so that the help of a command loads none of these.
+    import shapely
+
+    from tiling import mended
+    from workflows.polygon_files import PolygonFiles
+
+    files = PolygonFiles(OptionInvalid, _MOST_FEATURES)
+    frame, _ = files.read(text)
+    with files.one_line(printable(text)):
+        areas = [mended(one) for one in frame.to_crs("EPSG:4326").geometry.dropna().values]
+    area = shapely.union_all(shapely.buffer(areas, 0))
+    if area.is_empty or not shapely.is_valid(area):
+        raise OptionInvalid(f"{printable(text)}: it has no polygons; --area takes a file with polygons")
+    return shapely.to_wkt(area, rounding_precision=7)
+
+
+def area_of(text: str) -> Any | None:
+    """Return the shapely geometry of the text of :func:`read_area`; None if it is none with an area."""
+    import shapely
+    from shapely.errors import ShapelyError
+
+    try:
+        check_depth(text)
+        area = shapely.from_wkt(text)
+    except (ShapelyError, TypeError, ValueError, AttributeError):
+        return None
+    return area if area.area > 0 else None

@@ -10,17 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from workflows.areas import area_of, read_area
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
 from workflows.option_fields import (
     CLASSES,
     Options,
     Place,
+    area_of,
     between,
     numbers,
     one_of,
     option,
+    read_area,
     read_bands,
     read_classes,
     read_names,

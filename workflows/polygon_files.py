@@ -20,6 +20,10 @@ from itertools import islice, pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+import shapely
+from shapely.geometry import shape
+from shapely.geometry.base import BaseGeometry
+
 from rscc.files import parsed_json, read_file, temporary_folder
 from tiling import TilingError, UnsafeReference, checked_crs, is_special_file, open_regular
 from tiling.crs_texts import check_crs_bytes
@@ -30,7 +34,6 @@ from workflows.printable import printable
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
-    from shapely.geometry.base import BaseGeometry
 
 LARGEST_BYTES = 2**30
 """Largest vector file that is read, and the most bytes that a zip may unpack to."""
@@ -164,18 +167,13 @@ SUFFIXES = (*_TEXT, *FORMATS, ".zip")
 
 def holds_polygons(path: Path) -> bool:
     """Return whether a file is one of these formats by its name; a zip, by the names in it."""
-    suffix = path.suffix.lower()
-    if suffix != ".zip" or is_special_file(path) or not path.is_file():
-        return suffix in SUFFIXES and suffix != ".zip"
+    if path.suffix.lower() != ".zip" or is_special_file(path) or not path.is_file():
+        return _is_vector(path.name)
     try:
-        return any(_is_vector(name) for name in _names(path))
+        with open_zip(printable(path), path) as archive:
+            return any(map(_is_vector, archive.namelist()))
     except (OSError, ValueError, TilingError):
         return False
-
-
-def _names(path: Path) -> list[str]:
-    with open_zip(printable(path), path) as archive:
-        return archive.namelist()
 
 
 def _is_vector(name: str) -> bool:
@@ -272,14 +270,11 @@ def _with_shape(member: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shape(member: Any) -> BaseGeometry | None:
-    from shapely.geometry import shape
-
     return shape(member) if isinstance(member, dict) else member
 
 
 def _csv(path: Path, most: int) -> GeoDataFrame:
     """Return the rows of a table with outlines as WKT in degrees, as we write it."""
-    import shapely
     from geopandas import GeoDataFrame
 
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST))

@@ -1,7 +1,5 @@
 """Escapes control characters of foreign texts: they must not steer a terminal or forge a line."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys
@@ -10,10 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from sys import UnraisableHookArgs
+from typing import Any
 
 
 def printable(text: str | Path) -> str:
@@ -69,7 +64,7 @@ def printable_library_output() -> Iterator[None]:
     handler, unraisable_hook, hook = logging.lastResort, sys.unraisablehook, sys.excepthook
     formatter = None if handler is None else handler.formatter
 
-    def drop_from_log(unraisable: UnraisableHookArgs) -> None:
+    def drop_from_log(unraisable: Any) -> None:
         from_log = str(unraisable.object).startswith(("rasterio._env.", "rasterio._err."))
         if not (from_log and isinstance(unraisable.exc_value, UnicodeDecodeError)):
             unraisable_hook(unraisable)

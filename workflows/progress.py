@@ -12,9 +12,9 @@ def report_progress(progress: Progress | None, stage: str, done: int, total: int
         progress(stage, done, total)
 
 
-def device_of(captioner: object, unknown: str = "cpu") -> str:
-    """Return the device of a captioner; ``unknown`` if it has none, or is None."""
-    return str(getattr(captioner, "device", unknown))
+def device_of(captioner: object) -> str:
+    """Return the device of a captioner; ``cpu`` if it names none."""
+    return str(getattr(captioner, "device", "cpu"))
 
 
 def cores() -> int:

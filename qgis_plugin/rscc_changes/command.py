@@ -41,10 +41,6 @@ class CommandMissing(Exception):
 class RunFailed(Exception):
     """The command ended with an error, which is the message."""
 
-    def __init__(self, message, code):
-        super().__init__(message)
-        self.code = code
-
 
 class Cancelled(Exception):
     """The user stopped the command."""
@@ -198,7 +194,7 @@ def run(command, arguments, *, on_event, on_line, cancelled, accepted=(0,)):
     readers[1].join(_GRACE)
     error = error or last or f"rscc ended with exit code {process.returncode}"
     if process.returncode not in accepted:
-        raise RunFailed(error, process.returncode)
+        raise RunFailed(error)
     return Result(process.returncode, facts, "".join(printed)[:_MOST_OUTPUT], error)
 
 

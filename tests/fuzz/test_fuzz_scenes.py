@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiling import ScenePair, describe
 from tiling.vrt_checks import checked_vrt
 from workflows.dates import parse_date, scene_date
-from workflows.pairs.sidecars import tag_clouds
+from workflows.pairs.headers import tag_clouds
 
 pytestmark = pytest.mark.slow
 

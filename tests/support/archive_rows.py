@@ -19,6 +19,7 @@ from workflows.archive.workers.tasks import Outcome
 from workflows.pairs.rows import PairRow
 from workflows.report.change import Change
 from workflows.report.qgis import qgis_style
+from workflows.report.record import hash_of
 from workflows.report.report import Report
 
 
@@ -83,7 +84,7 @@ def report(
         "versions": {"rscc": "0.1.0"},
         **run,
     }
-    return Report(list(changes), record)
+    return Report(list(changes), {"settings_sha256": hash_of(record["settings"]), **record})
 
 
 def install(claim: Claim, row: PairState, found: Report) -> None:

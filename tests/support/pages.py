@@ -14,11 +14,10 @@ from scene_pairs import MadePair, make_pair
 from shapely.geometry import Polygon, box, mapping
 
 from tiling import transformer
-from workflows.archive.overview import archive_overview
+from workflows.archive.layers.pages import write_archive_page
 from workflows.pairs.rows import PairRow
 from workflows.report.change import Change
 from workflows.report.geojson import rounded
-from workflows.report.page.archive import write_archive_page
 from workflows.report.report import Report
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
@@ -237,7 +236,7 @@ def found(row: PairRow, count: int, **values: Any) -> Report:
 def page_of(archive: Path) -> MadeArchivePage:
     """Write the page of an archive beside it."""
     page = archive.with_name("archive.html")
-    write_archive_page(archive_overview(archive, page), page, overwrite=True)
+    write_archive_page(archive, page, overwrite=True)
     return MadeArchivePage(archive, page)
 
 

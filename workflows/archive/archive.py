@@ -1,7 +1,5 @@
 """An archive that a run works on: what it plans, installs and writes."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,28 +8,30 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from rscc.files import parsed_json, read_file
 from workflows.addresses import without_secrets
 from workflows.archive.claim import Claim, claim_shard
 from workflows.archive.folder import ITEM, MAPS, REPORT, STYLE, WHOLE, ArchiveFolder, Shard
+from workflows.archive.folder import locked as locked_file
 from workflows.archive.index import DONE, FAILED, Index, PairState
 from workflows.archive.layers.layers import write_layers
 from workflows.archive.layers.stac import stac_item
 from workflows.archive.plan import Plan, Planned
-from workflows.archive.reports import Found, found_in, is_marked, refuse_loss
+from workflows.archive.reports import Found, found_in, is_marked
 from workflows.archive.state import THREADS, State, load_state, stamp_of
-from workflows.errors import OptionInvalid, OutputNotWritable, ReportsDamaged
+from workflows.archive.workers.tasks import Outcome
+from workflows.errors import OptionInvalid, OutputExists, OutputNotWritable, ReportsDamaged
+from workflows.pairs.rows import PairRow
+from workflows.printable import listed
 from workflows.progress import Progress
 from workflows.report.locking import locked
 from workflows.report.qgis import qgis_style
 from workflows.report.reading import LARGEST_BYTES, report_content
 
-if TYPE_CHECKING:
-    from workflows.archive.workers.tasks import Outcome
-    from workflows.pairs.rows import PairRow
-
+PATIENCE = 600.0
+"""Seconds to wait for another run that writes the layers."""
 DAMAGED = "changes.damaged.geojson"
 """Name under which a damaged report is kept when its pair is done again."""
 
@@ -41,7 +41,6 @@ class ArchiveOptions:
     """Which pairs a run does.
 
     Attributes:
-        retries: attempts after the first for a pair that failed or crashed; refused pairs get none.
         retry_failed: do again the pairs that failed in earlier runs.
         overwrite: also replace reports that people have marked; the marks are lost.
         shard: (number from 1, count): every ``count``-th pair of the table.
@@ -52,7 +51,6 @@ class ArchiveOptions:
         OptionInvalid: there is no such shard.
     """
 
-    retries: int = 1
     retry_failed: bool = False
     overwrite: bool = False
     shard: Shard = WHOLE
@@ -90,7 +88,7 @@ class Archive:
 
     @classmethod
     @contextmanager
-    def open(cls, folder: ArchiveFolder, options: ArchiveOptions = ArchiveOptions()) -> Iterator[Archive]:
+    def open(cls, folder: ArchiveFolder, options: ArchiveOptions = ArchiveOptions()) -> Iterator[Self]:
         """Make the archive unless it exists, claim a shard of it, and clear up after a killed run.
 
         Raises:
@@ -126,9 +124,9 @@ class Archive:
         """
         plan = Plan(self.index, self.options.retry_failed)
         for number, (row, key) in enumerate(keyed):
-            plan.take(number, row, key)
+            plan.compare(number, row, key)
         kept = [] if self.options.overwrite else self.marked(plan.outdated)
-        plan.settle(set(kept))
+        plan.write(set(kept))
         unmapped = self._without_maps() if self.options.keep_maps else []
         self.index.reset(unmapped)
         counts = self.index.counts(self.options.shard)
@@ -215,15 +213,19 @@ class Archive:
                 each damaged report was renamed to :data:`DAMAGED`, with a number in front if that exists.
             OutputExists: a damaged report has marks of people, and the options do not overwrite it.
             OutputNotWritable: the system refused.
+            ArchiveBusy: another run writes them for over ten minutes.
         """
-        with self.folder.layers_lock():
+        with locked_file(self.folder.claims / "layers.lock", "another run writes the layers", PATIENCE):
             try:
                 self.index.layers = write_layers(self.claim, self.index.rows, progress, self.index.layers)
             except ReportsDamaged as damaged:
-                if not self.options.overwrite:
-                    marked = self.marked(damaged.pairs, edited=False)
-                    remedy = "mend it (rscc review REPORT says where it is damaged), or add --overwrite"
-                    refuse_loss([self.folder.report(pair) for pair in marked], f"it is damaged: {remedy}")
+                marked = [] if self.options.overwrite else self.marked(damaged.pairs, edited=False)
+                if marked:
+                    reports = listed([str(self.folder.report(pair)) for pair in marked], 1)
+                    raise OutputExists(
+                        f"{reports}: damaged, has marks of people and would be replaced; mend it (rscc "
+                        "review REPORT says where it is damaged), or add --overwrite"
+                    ) from damaged
                 for pair in damaged.pairs:
                     self.set_aside(pair)
                 self.index.reset(damaged.pairs)

@@ -4,8 +4,6 @@ Files are made under ``work/``, complete, and renamed into place. A pair whose r
 folder put aside in between; :meth:`Claim.recover`, which every run calls first, finishes or undoes that.
 """
 
-from __future__ import annotations
-
 import filecmp
 import json
 import os
@@ -32,24 +30,6 @@ from workflows.archive.folder import (
 )
 from workflows.errors import ArchiveBusy
 from workflows.files import make_folder
-
-
-@contextmanager
-def claim_shard(folder: ArchiveFolder, shard: Shard = WHOLE) -> Iterator[Claim]:
-    """Hold a shard of an archive that :meth:`ArchiveFolder.create` has made.
-
-    Raises:
-        ArchiveBusy: another run works on this shard, or on shards of another count.
-        OutputNotWritable: the lock cannot be made.
-    """
-    number, count = shard
-    with locked(folder.claims / f"{number}-of-{count}.lock", f"{folder.path}: another run works on it"):
-        others = [claimed for claimed in folder.claimed() if claimed[1] != count]
-        if others:
-            raise ArchiveBusy(
-                f"{folder.path}: a run works on shard {others[0][0]} of {others[0][1]}; wait for its end"
-            )
-        yield Claim(folder, folder.work / f"{number}-of-{count}")
 
 
 @dataclass(frozen=True)
@@ -175,6 +155,24 @@ class Claim:
         for folder in (self.folder.work / "maps", self.folder.work):
             with suppress(OSError):
                 folder.rmdir()
+
+
+@contextmanager
+def claim_shard(folder: ArchiveFolder, shard: Shard = WHOLE) -> Iterator[Claim]:
+    """Hold a shard of an archive that :meth:`ArchiveFolder.create` has made.
+
+    Raises:
+        ArchiveBusy: another run works on this shard, or on shards of another count.
+        OutputNotWritable: the lock cannot be made.
+    """
+    number, count = shard
+    with locked(folder.claims / f"{number}-of-{count}.lock", f"{folder.path}: another run works on it"):
+        others = [claimed for claimed in folder.claimed() if claimed[1] != count]
+        if others:
+            raise ArchiveBusy(
+                f"{folder.path}: a run works on shard {others[0][0]} of {others[0][1]}; wait for its end"
+            )
+        yield Claim(folder, folder.work / f"{number}-of-{count}")
 
 
 def _write_folder(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 
 from workflows.archive.archive import Archive
 from workflows.archive.index import PENDING, PairState
-from workflows.archive.reports import Found
 from workflows.archive.status import RunProgress
 from workflows.archive.workers.tasks import SPLIT_ABOVE, Outcome, Task
 from workflows.errors import ScenesUnreachable
 from workflows.options import SceneOptions
+from workflows.pairs.rows import PairRow
 from workflows.printable import counted
 from workflows.progress import Progress, report_progress
 
 if TYPE_CHECKING:
     from workflows.archive.workers.engine import Engine
-    from workflows.pairs.rows import PairRow
 
 # Seconds to wait for a result before the run looks whether to stop.
 PATIENCE = 0.5
@@ -143,8 +142,14 @@ class Dispatch:
         wait(installs.values())
         for outcome in known:
             install = installs.get(outcome.pair)
-            if install is not None and install.exception() is None:
-                self._done(outcome, rows[outcome.pair], install.result())
+            if install is None or install.exception() is not None:
+                continue
+            if (installed := install.result()) is None:
+                self._archive.keep(outcome.pair)
+                self.kept.append(outcome.pair)
+            else:
+                self._archive.done(rows[outcome.pair], outcome, *installed)
+            self._end(outcome)
         for install in installs.values():
             install.result()
 
@@ -152,14 +157,6 @@ class Dispatch:
         row = self._archive.index.one(pair)
         assert row is not None, f"{pair} is not in the index"
         return row
-
-    def _done(self, outcome: Outcome, row: PairState, installed: tuple[Found, int] | None) -> None:
-        if installed is None:
-            self._archive.keep(row.pair)
-            self.kept.append(row.pair)
-        else:
-            self._archive.done(row, outcome, *installed)
-        self._end(outcome)
 
     def _fail(self, outcome: Outcome) -> None:
         if not self._archive.fail(self._row(outcome.pair), outcome):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.errors import RsccError
+from rscc.model_card import ModelCard
 from rscc.sequences import evenly
 from tiling import TilingError, locate
 from workflows.archive.archive import Archive, ArchiveOptions
@@ -23,15 +24,14 @@ from workflows.archive.reasons import Reason, failure_reasons
 from workflows.archive.state import THREADS, State, load_state
 from workflows.archive.workers.tasks import error_line
 from workflows.errors import WorkflowError
+from workflows.options import SceneOptions
+from workflows.pairs.rows import PairRow
 from workflows.progress import Progress, report_progress
 from workflows.scene.inspect.cost import measured_speed
 from workflows.scene.opening import open_pair, planned_tiles
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from rscc.model_folder import ModelCard
-    from workflows.options import SceneOptions
-    from workflows.pairs.rows import PairRow
 
 # Pairs whose headers are read at most, and finished pairs whose times and sizes are.
 LOOKED_AT = 200
@@ -107,7 +107,8 @@ def estimate_archive(
     archive, scene, shard = ArchiveFolder(folder), scene.for_others(), options.shard
     archive.check()
     with ThreadPoolExecutor(THREADS) as pool:
-        state = _state(archive, pool)
+        is_new = not archive.mark.exists()
+        state = State(archive, Index("")) if is_new else load_state(archive, archive.archive_id(), pool)
         # Planned in memory: nothing is written.
         rehearsal = Archive(archive, Claim(archive, archive.work), state, pool, options)
         keyed = keyed_rows(rows, state.index, settings_key(scene, card), shard, progress=progress)
@@ -120,7 +121,9 @@ def estimate_archive(
     tiles, refused = _look(sample, by_id, card, scene, progress)
     share = len(pending) / max(len(sample), 1)
     all_tiles = round(sum(tiles) * share)
-    second, speed = _speed(done)
+    finished_tiles = sum(row.tiles or 0 for row in done)
+    second = sum(row.seconds or 0.0 for row in done) / finished_tiles if finished_tiles else None
+    speed = None if second is None else "archive"
     if second is None and load is not None and tiles:
         readable = (by_id[row.pair] for row in sample if row.pair not in {one.pair for one in refused})
         second = _measured(next(readable), card, scene, threads, load)
@@ -142,12 +145,6 @@ def estimate_archive(
     )
 
 
-def _state(archive: ArchiveFolder, pool: ThreadPoolExecutor) -> State:
-    if archive.mark.exists():
-        return load_state(archive, archive.archive_id(), pool)
-    return State(archive, Index(""))
-
-
 def _look(
     sample: Sequence[PairState],
     pairs: dict[str, PairRow],
@@ -166,12 +163,6 @@ def _look(
             refused.append(row._replace(state=FAILED, kind="refused", error=name, line=line))
         report_progress(progress, "headers", number, len(sample))
     return tiles, refused
-
-
-def _speed(done: Sequence[PairState]) -> tuple[float | None, str | None]:
-    """Return the seconds of a worker per tile by the finished pairs, and where that is from."""
-    tiles = sum(row.tiles or 0 for row in done)
-    return (sum(row.seconds or 0.0 for row in done) / tiles, "archive") if tiles else (None, None)
 
 
 def _measured(

@@ -13,8 +13,6 @@
 What is written, and how it survives a kill: see :mod:`workflows.archive.claim`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -42,7 +40,6 @@ WHOLE = (1, 1)
 Shard = tuple[int, int]
 # Seconds to wait for a lock, which rscc status holds for a moment.
 _PATIENCE = 0.2
-_LAYERS_PATIENCE = 600.0
 CLAIM = re.compile(r"([1-9]\d{0,8})-of-([1-9]\d{0,8})\.lock")
 _FORMAT = 1
 
@@ -154,16 +151,6 @@ class ArchiveFolder:
         locks = self.claims.iterdir() if self.claims.is_dir() else ()
         named = [(CLAIM.fullmatch(path.name), path) for path in locks]
         return sorted((int(name[1]), int(name[2])) for name, path in named if name and is_held(path))
-
-    @contextmanager
-    def layers_lock(self) -> Iterator[None]:
-        """Hold the right to write the layers; waits for another run that writes them.
-
-        Raises:
-            ArchiveBusy: it takes over ten minutes.
-        """
-        with locked(self.claims / "layers.lock", "another run writes the layers", _LAYERS_PATIENCE):
-            yield
 
     def _mark(self) -> str | None:
         return read_mark(self.mark, "archive")

@@ -5,8 +5,6 @@ read as bytes: no journal beside it is ever applied, and nobody locks it. Its la
 those before. Lost or damaged, it is rebuilt from the folders, see :func:`workflows.archive.state.read_state`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sqlite3
@@ -16,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from rscc.files import parsed_json, read_file
 from workflows.archive.folder import WHOLE, Shard
@@ -120,7 +118,7 @@ class Index:
             self._connection.execute("INSERT INTO archive VALUES (?, ?, NULL)", (archive_id, _VERSION))
 
     @classmethod
-    def load(cls, path: Path, archive_id: str) -> Index | None:
+    def load(cls, path: Path, archive_id: str) -> Self | None:
         """Read an index; None where it is missing, damaged, or of another archive or version."""
         connection = _connect()
         try:
@@ -174,10 +172,6 @@ class Index:
         """Return one pair."""
         found = self._connection.execute(f"SELECT {_ALL} FROM pairs WHERE pair = ?", (pair,)).fetchone()
         return None if found is None else _row(found)
-
-    def all(self) -> Iterator[PairState]:
-        """Yield every pair, also those that the table does not have."""
-        return map(_row, self._connection.execute(f"SELECT {_ALL} FROM pairs"))
 
     def rows(
         self, state: str | None = None, *, shard: Shard = WHOLE, warned: bool = False

@@ -3,12 +3,10 @@
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
-from heapq import heappush, heappushpop
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
@@ -24,7 +22,7 @@ from workflows.archive.index import DONE, FAILED, PairState
 from workflows.archive.layers.stac import pair_geometry
 from workflows.archive.reasons import failure_reasons, without_names
 from workflows.archive.reports import done_report
-from workflows.archive.state import State, read_state
+from workflows.archive.state import read_state
 from workflows.report.change import Change
 from workflows.report.geojson import collection_bbox, parts_of
 from workflows.report.record import text_in
@@ -62,8 +60,8 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
         (one of the four above), ``before``, ``after`` (dates), ``changes``, ``area_m2``, ``directions``
         (changes by direction), ``reason`` (of a failure), ``report``, ``page`` (addresses, None where there
         are none), ``at`` (longitude and latitude of its middle) and ``rings`` (x and y of the corners of its
-        ground in units of the map); ``changes`` (see :meth:`LargestChanges.rows`, each with the number of its
-        pair) and ``changes_in_all``.
+        ground in units of the map); ``changes`` (the largest, each with the number of its pair) and
+        ``changes_in_all``.
 
     Raises:
         ReportsDamaged: a report of a pair that is done is missing or damaged.
@@ -73,15 +71,19 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
     scenes: list[SceneSummary] = []
     # Reports with marks may be of an older model than the others.
     made: dict[str, set[str]] = {"model": set(), "rscc": set()}
-    finished, largest = 0.0, LargestChanges()
+    finished = 0.0
+    largest: list[tuple[Change, int, Path]] = []
     with read_state(folder) as state:
         reasons = failure_reasons(state.index.rows(FAILED))
-        for row, path, report in _rows(state):
+        for row in state.index.rows():
+            path = state.folder.report(row.pair)
+            report = done_report(path, row.changes) if row.state == DONE else None
             scene = None if report is None else summary_of(report.changes, report.run)
             if report is not None and scene is not None:
                 scenes.append(scene)
-                for change in report.changes:
-                    largest.add(len(pairs), path, change)
+                largest += ((change, len(pairs), path) for change in report.changes)
+                if len(largest) > 2 * MOST:  # memory does not grow with the archive
+                    largest = _largest(largest)
                 names = (text_in(report.run, "model", name) for name in ("name", "version"))
                 made["model"].add(" ".join(filter(None, names)))
                 made["rscc"].add(text_in(report.run, "versions", "rscc") or "")
@@ -101,16 +103,9 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
         "reasons": [asdict(reason) | {"pairs": list(reason.pairs)} for reason in reasons],
         "map": plane,
         "pairs": pairs,
-        "changes": largest.rows(lambda change: _box(change.geometry, plane)),
-        "changes_in_all": largest.total,
+        "changes": _change_rows(_largest(largest), plane),
+        "changes_in_all": summary.total.changes,
     }
-
-
-def _rows(state: State) -> Iterator[tuple[PairState, Path, Report | None]]:
-    """Yield each pair of the table, the path of its report, and the report if it is done."""
-    for row in state.index.rows():
-        path = state.folder.report(row.pair)
-        yield row, path, done_report(path, row.changes) if row.state == DONE else None
 
 
 def _pair(
@@ -214,35 +209,23 @@ def _box(ground: Ground, plane: dict[str, Any]) -> list[float]:
     return [round(float(value), 3) for value in corners.ravel()]
 
 
-class LargestChanges:
-    """Keeps the largest of the changes that are added; memory does not grow with the archive."""
+def _largest(changes: list[tuple[Change, int, Path]]) -> list[tuple[Change, int, Path]]:
+    return sorted(changes, key=lambda one: -one[0].area_m2)[:MOST]
 
-    def __init__(self, most: int = MOST) -> None:
-        self.total = 0
-        self._most, self._order = most, count(0, -1)
-        self._kept: list[tuple[float, int, int, Path, Change]] = []
 
-    def add(self, pair: int, report: Path, change: Change) -> None:
-        """Add a change of the report of a pair, the ``pair``-th of the page."""
-        self.total += 1
-        entry = (change.area_m2, next(self._order), pair, report, change)
-        if len(self._kept) < self._most:
-            heappush(self._kept, entry)
-        else:
-            heappushpop(self._kept, entry)
+def _change_rows(changes: Sequence[tuple[Change, int, Path]], plane: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what the page shows of each change, with the number and the report of its pair.
 
-    def rows(self, box_of: Callable[[Change], list[float]]) -> list[dict[str, Any]]:
-        """Return what the page shows of each, the largest first; ``box_of`` gives their place on its map.
-
-        Thumbnails are JPEGs in base64, of the first changes that have some.
-        """
-        rows, room = [], _THUMBNAILS
-        thumbnails = lru_cache(maxsize=64)(_thumbnails)
-        for _, _, pair, report, change in sorted(self._kept, key=lambda entry: entry[:2], reverse=True):
-            pictures = thumbnails(report.with_name(THUMBNAILS)).get(str(change.id), [])
-            room -= sum(map(len, pictures))
-            rows.append({**_row(change), "pair": pair, "box": box_of(change), "dates": pictures * (room > 0)})
-        return rows
+    Thumbnails are JPEGs in base64, of the first changes that have some.
+    """
+    rows, room = [], _THUMBNAILS
+    thumbnails = lru_cache(maxsize=64)(_thumbnails)
+    for change, pair, report in changes:
+        pictures = thumbnails(report.with_name(THUMBNAILS)).get(str(change.id), [])
+        room -= sum(map(len, pictures))
+        box = _box(change.geometry, plane)
+        rows.append({**_row(change), "pair": pair, "box": box, "dates": pictures * (room > 0)})
+    return rows
 
 
 def _row(change: Change) -> dict[str, Any]:

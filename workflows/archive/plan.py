@@ -1,32 +1,74 @@
-"""Compare an archive with a table of pairs, by the keys of the pairs.
+"""Plan a run: choose the model, and compare the archive with a table of pairs, by the keys of the pairs.
 
-The key of a pair has hashes of its two scenes and of everything else that its report depends on.
-
-A key is ``BEFORE-AFTER-SETTINGS``, so that a report can be recognised as current when its scenes are gone.
+The key of a pair has hashes of its two scenes and of everything else that its report depends on. A key
+is ``BEFORE-AFTER-SETTINGS``, so that a report can be recognised as current when its scenes are gone.
 """
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rscc
+from rscc.folders import DEFAULT_MODEL
+from rscc.model_card import ModelCard
+from rscc.model_folder import available_models
+from rscc.sequences import evenly
+from tiling import TilingError
 from workflows.addresses import public_path
-from workflows.archive.folder import WHOLE, Shard
+from workflows.archive.folder import WHOLE, ArchiveFolder, Shard
 from workflows.archive.index import DONE, FAILED, PENDING, Counts, Index, PairState
+from workflows.archive.state import read_json
+from workflows.errors import OptionInvalid
 from workflows.identity import SceneIdentities, short_hash
+from workflows.options import SceneOptions
+from workflows.pairs.rows import PairRow
+from workflows.printable import listed
 from workflows.progress import Progress, report_progress
-from workflows.report.record import decisive, hash_of, settings_record
+from workflows.report.record import decisive, hash_of, settings_record, text_in
+from workflows.scene.resolution import chosen_model
+from workflows.scenes import read_headers
 
-if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
-    from workflows.options import SceneOptions
-    from workflows.pairs.rows import PairRow
-
+LOOKED_AT, NAMED = 16, 3
+"""Pairs whose headers are read at most, and that a warning names."""
 # Pairs hashed at once.
 _AT_ONCE = 100
 _DESCRIPTION = ("number", "before", "after", "date_before", "date_after", "site", "footprint")
+
+
+def model_for(
+    rows: Sequence[PairRow], folder: ArchiveFolder, options: SceneOptions
+) -> tuple[str, SceneOptions, str | None]:
+    """Return the model for most pairs of a table, the options to run it with, and a warning about the others.
+
+    An archive keeps the shipped model that it was begun with: another one would repeat all of its pairs.
+    """
+    reading, choices = options.for_others(), []
+    for row in evenly(rows, LOOKED_AT):
+        try:
+            infos = read_headers(row.before, row.after, reading)
+            choices.append((row.pair, *chosen_model(infos, None, options)))
+        except (TilingError, OptionInvalid):
+            continue  # the run says what is wrong with it
+    counts = Counter(name for _, name, _ in choices)
+    kept = _begun_with(folder)
+    chosen = kept or (counts.most_common(1)[0][0] if counts else DEFAULT_MODEL)
+    own = [used for _, name, used in choices if name == chosen]
+    others = [pair for pair, name, _ in choices if name != chosen]
+    warning = None
+    if others:
+        names = ", ".join(sorted(counts.keys() - {chosen}))
+        warning = (
+            f"{len(others)} of the {len(choices)} pairs that were looked at do not have the pixel size of "
+            f"{chosen}, which finds little there: {listed(others, NAMED)}; run them into an archive of their "
+            f"own, with --model {names}"
+        )
+    return chosen, next((used for used in own if used.force), own[0] if own else options), warning
+
+
+def _begun_with(folder: ArchiveFolder) -> str | None:
+    name = text_in(read_json(folder.record), "model", "name")
+    return next((card.name for card in available_models() if card.name == name), None)
 
 
 def settings_key(options: SceneOptions, card: ModelCard) -> str:
@@ -144,8 +186,8 @@ class Plan:
         """Pairs that have a report made of other scenes, dates or settings."""
         return list(self._outdated)
 
-    def take(self, number: int, row: PairRow, key: str | None) -> None:
-        """Take one row of the table."""
+    def compare(self, number: int, row: PairRow, key: str | None) -> None:
+        """Compare one row of the table with the index."""
         footprint = None if row.footprint is None else row.footprint.wkb
         description = (
             number,
@@ -185,7 +227,7 @@ class Plan:
         if values:
             self._updates.append((row.pair, values))
 
-    def settle(self, kept: set[str]) -> None:
+    def write(self, kept: set[str]) -> None:
         """Write the plan; pairs in ``kept`` stay done with their outdated reports."""
         for pair, (values, made) in self._outdated.items():
             if pair in kept:

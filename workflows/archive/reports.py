@@ -1,12 +1,12 @@
 """What is in the report of a pair, and whether people have marked or edited it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rscc.files import parsed_json, read_file
-from workflows.errors import OutputExists, ReportInvalid, ReportsDamaged
+from workflows.errors import ReportInvalid, ReportsDamaged
 from workflows.report.reading import LARGEST_BYTES, open_report, report_content
 from workflows.report.report import Report, collection_lines
 from workflows.report.review import REVIEW_FIELDS
@@ -62,17 +62,6 @@ def is_marked(path: Path, *, edited: bool = True) -> bool:
         )
     except (ReportInvalid, LookupError, TypeError, AttributeError):
         return _has_marks(path)
-
-
-def refuse_loss(reports: Sequence[Path], remedy: str) -> None:
-    """Refuse to replace marked reports, if there are any.
-
-    Raises:
-        OutputExists: there are; its message ends with the remedy.
-    """
-    if reports:
-        others = f" and {len(reports) - 1:,} more" if len(reports) > 1 else ""
-        raise OutputExists(f"{reports[0]}{others}: has marks of people and would be replaced; {remedy}")
 
 
 def done_report(path: Path, changes: int | None) -> Report:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from rscc.model_card import ModelCard
 from workflows.archive.archive import DAMAGED, Archive, ArchiveOptions
 from workflows.archive.dispatch import Dispatch
 from workflows.archive.folder import WHOLE, ArchiveFolder
@@ -27,7 +28,6 @@ from workflows.progress import Progress
 from workflows.report.record import model_record, settings_record, versions
 
 if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
     from workflows.archive.workers.engine import Engine
 
 
@@ -210,13 +210,13 @@ def _plan_line(planned: Planned) -> str:
 
 
 def _damaged_line(pairs: Sequence[str]) -> str:
-    reports = "1 report is" if len(pairs) == 1 else f"{len(pairs):,} reports are"
-    return f"{reports} damaged ({_first(pairs)}) and made again; the damaged file is kept as {DAMAGED}"
+    reports = counted(len(pairs), "damaged report")
+    return f"{reports} made again ({_first(pairs)}); the damaged file is kept as {DAMAGED}"
 
 
 def _without_scenes_line(pairs: Sequence[str]) -> str:
-    count = "1 pair that is" if len(pairs) == 1 else f"{len(pairs):,} pairs that are"
-    return f"the scenes of {count} done are missing or unreadable ({_first(pairs)}); the reports stay"
+    reports = counted(len(pairs), "finished pair")
+    return f"scenes of {reports} are missing or unreadable ({_first(pairs)}); the reports stay"
 
 
 def _first(pairs: Sequence[str]) -> str:

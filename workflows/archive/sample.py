@@ -1,11 +1,9 @@
 """Draw a random sample of the changes of an archive, as a small report for a person to mark."""
 
 import random
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +33,20 @@ def draw_sample(folder: str | Path, count: int, seed: int = 0) -> Report:
     Raises:
         NothingToSample: it has no changes yet.
     """
-    pairs = list(_pairs(folder))
+    with read_state(folder) as state:
+        pairs = [(state.folder.report(pair), changes) for pair, changes in state.index.select(_DONE)]
     total = sum(changes for _, changes in pairs)
     if total == 0:
         raise NothingToSample(f"{printable(folder)}: it has no changes yet; run rscc batch first")
-    drawn = sorted(random.Random(seed).sample(range(total), min(count, total)))
+    drawn = set(random.Random(seed).sample(range(total), min(count, total)))
     changes: list[Change] = []
     origins: list[list[Any]] = []
-    records = []
-    for path, among, places in _by_pair(pairs, drawn):
+    records, first = [], 0
+    for path, among in pairs:
+        places = [place for place in range(among) if first + place in drawn]
+        first += among
+        if not places:
+            continue
         report = done_report(path, among)
         records.append(report.run)
         for change in (report.changes[place] for place in places):
@@ -52,23 +55,6 @@ def draw_sample(folder: str | Path, count: int, seed: int = 0) -> Report:
     name = Path(folder).resolve().name
     sample = {"archive": name, "seed": seed, "changes": total, "drawn": origins}
     return Report(changes, {**_record(records), "sample": sample})
-
-
-def _pairs(folder: str | Path) -> Iterator[tuple[Path, int]]:
-    """Yield the report of each finished pair, and its number of changes."""
-    with read_state(folder) as state:
-        for pair, changes in state.index.select(_DONE):
-            yield state.folder.report(pair), changes
-
-
-def _by_pair(
-    pairs: Sequence[tuple[Path, int]], drawn: Sequence[int]
-) -> Iterator[tuple[Path, int, list[int]]]:
-    """Yield each report of which changes were drawn, its number of changes, and the places of those drawn."""
-    ends = list(accumulate(among for _, among in pairs))
-    for number, numbers in groupby(drawn, lambda one: bisect_right(ends, one)):
-        path, among = pairs[number]
-        yield path, among, [one - (ends[number] - among) for one in numbers]
 
 
 def _record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:

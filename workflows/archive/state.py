@@ -16,6 +16,7 @@ from workflows.archive.folder import ITEM, REPORT, ArchiveFolder
 from workflows.archive.index import DONE, FAILED, PENDING, Index, PairState
 from workflows.archive.reports import Found, is_marked, read_found
 from workflows.pairs.names import is_pair_id
+from workflows.report.record import text_in, value_in
 
 # Threads that wait for the disk: it takes several writes at once, and on a network every look takes time.
 THREADS = 16
@@ -166,10 +167,9 @@ def stamp_of(path: str) -> int:
 def _read_item(folder: ArchiveFolder, pair: str) -> dict[str, Any]:
     """Return what the STAC item of a pair says: ``key``, scenes, counts and its time; empty if damaged."""
     path = folder.pair_folder(pair) / ITEM
-    properties = read_json(path).get("properties")
-    properties = properties if isinstance(properties, dict) else {}
-    texts = {name: str(properties.get(f"rscc:{name}") or "") for name in ("key", "before", "after")}
-    numbers = {name: properties.get(f"rscc:{name}") for name in ("changes", "area_m2")}
+    item = read_json(path)
+    texts = {name: text_in(item, "properties", f"rscc:{name}") or "" for name in ("key", "before", "after")}
+    numbers = {name: value_in(item, "properties", f"rscc:{name}") for name in ("changes", "area_m2")}
     return {**texts, **numbers, "time": stamp_of(f"{path}") / 1e9 or None}
 
 

@@ -6,6 +6,7 @@ anybody.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ _ROLES = ("before", "after")
 _MEMBERS = ("model", "settings", "inputs", "versions")
 # The member of the record that each finding needs.
 _NEEDED = {"weights": "model", "card": "model", "settings": "settings", VERSIONS: VERSIONS}
-_EARLIER = "the report is of an earlier version, which recorded no hash"
 _SEVERAL = "not the same in all pairs; give the archive, whose reports are checked one by one"
 
 
@@ -67,7 +67,6 @@ class Verifier:
     after: str | None = None
     model: str | None = None
     scenes: SceneIdentities = field(default_factory=lambda: SceneIdentities({}, full=True))
-    _folders: dict[str, tuple[ModelFolder, tuple[str, str]]] = field(default_factory=dict)
 
     def verify(self, path: Path) -> Iterator[Verification]:
         """Yield the findings on a report, on a layer of an archive, or on each report of an archive."""
@@ -111,7 +110,7 @@ class Verifier:
         if is_address(name):
             return Finding(role, UNCHECKED, f"{printable(name)}: it is on a server")
         if recorded.get("identity") is None:
-            return Finding(role, UNCHECKED, f"{printable(name)}: {_EARLIER}, or is of a part of it (--bbox)")
+            return Finding(role, UNCHECKED, f"{printable(name)}: the report is of a part of it (--bbox)")
         places = (name,) if given is not None else (name, str(report.parent / name))
         found = [digest for digest in map(self._identity, places) if digest is not None]
         if not found:
@@ -130,7 +129,7 @@ class Verifier:
         subjects = ("weights", *(("facts",) if recorded.get("facts_sha256") else ()), "card")
         name = self.model or str(recorded.get("name"))
         try:
-            folder, (weights, facts) = self._folder(name)
+            folder, (weights, facts) = _hashed_model(name)
         except (ModelNotFound, OSError, ValueError):
             text = f"{printable(name)}: no such model here; give --model, a name or a folder"
             yield from (Finding(subject, MISSING, text) for subject in subjects)
@@ -142,9 +141,7 @@ class Verifier:
         called = printable(f"{name} {folder.card.version}")
         for subject in subjects:
             was, now = recorded.get(f"{subject}_sha256"), present[subject]
-            if was is None:
-                yield Finding(subject, UNCHECKED, f"{printable(name)}: {_EARLIER}")
-            elif was == now:
+            if was == now:
                 yield Finding(subject, SAME, f"{called}, SHA-256 {now}")
             else:
                 yield Finding(
@@ -154,11 +151,11 @@ class Verifier:
         if isinstance(recorded.get("detector"), Mapping):
             yield _detector_finding(folder, recorded["detector"])
 
-    def _folder(self, name: str) -> tuple[ModelFolder, tuple[str, str]]:
-        if name not in self._folders:
-            path = find_model(name)
-            self._folders[name] = open_model_folder(path, check_hashes=True), hashes_of(path)
-        return self._folders[name]
+
+@cache
+def _hashed_model(name: str) -> tuple[ModelFolder, tuple[str, str]]:
+    path = find_model(name)
+    return open_model_folder(path, check_hashes=True), hashes_of(path)
 
 
 def _card(folder: ModelFolder, recorded: Mapping[str, Any]) -> ModelCard:
@@ -213,8 +210,6 @@ def _versions(record: Mapping[str, Any]) -> Finding:
 
 def _settings(record: Mapping[str, Any]) -> Finding:
     was, now = record.get("settings_sha256"), hash_of(record["settings"])
-    if was is None:
-        return Finding("settings", UNCHECKED, _EARLIER)
     if was != now:
         return Finding("settings", CHANGED, "they were edited in the report: their hash differs")
     return Finding("settings", SAME, f"SHA-256 {now}")

@@ -1,4 +1,4 @@
-"""Entry point of the ``rscc`` command: runs it and turns errors into exit codes."""
+"""Entry point of the ``rscc`` command: runs it and turns errors and Ctrl-C into exit codes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import errno
 import gc
 import os
 import re
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from workflows.cli.interrupts import INTERRUPTED, MESSAGE, end_cleanly_on_interrupt
 from workflows.printable import printable, printable_library_output
 from workflows.proj_data import ignore_unusable_proj_data
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.model_folder import ModelCard
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+_INTERRUPTED_TEXT = "rscc: interrupted"
 # Names that a user typed and no system can use, also as a folder of a file that is looked for.
 _UNUSABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EIO, errno.ESTALE}
 # How libraries say that the system gives no more memory.
@@ -89,7 +94,7 @@ def main(
     except Exception as error:
         sys.exit(_print_exception(error, state))
     if code == INTERRUPTED:  # typer returns it where it caught the interrupt itself
-        _print_error(MESSAGE, code, state)
+        _print_error(_INTERRUPTED_TEXT, code, state)
     sys.exit(code or 0)
 
 
@@ -138,6 +143,45 @@ def _print_error(line: str, code: int, state: State) -> None:
     from workflows.cli.terminal import print_event
 
     print_event("error", message=line.removeprefix("rscc: ").removeprefix("error: "), exit_code=code)
+
+
+@contextmanager
+def end_cleanly_on_interrupt() -> Iterator[None]:
+    """Within this block, Ctrl-C during an import ends the process at once; else it raises KeyboardInterrupt.
+
+    A half-finished import cannot be undone, and compiled modules turn the interrupt into other errors or die
+    of the signal. No run has files on disk at that time. A handler set by another program stays, so a process
+    that ignores Ctrl-C, such as a background job of a shell, still does.
+    """
+    is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_default:
+        try:
+            signal.signal(signal.SIGINT, _handle)
+        except ValueError:  # only the main thread receives signals
+            is_default = False
+    try:
+        yield
+    finally:
+        if is_default:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    if _is_importing(frame):
+        # Show the cursor again, which a progress bar hides.
+        restored = "\r\x1b[?25h" if sys.stderr.isatty() else ""
+        sys.stderr.write(f"{restored}{_INTERRUPTED_TEXT}\n")
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from workflows.archive.estimate import Estimate
     from workflows.archive.run import ArchiveSummary
     from workflows.archive.workers.engine import Engine
-    from workflows.archive.workers.tasks import ModelSource
 
 MAX_WORKERS = 4096
 INCOMPLETE = 3
@@ -89,16 +87,15 @@ def batch(
     from rscc.model_folder import check_whole
     from workflows.archive.archive import ArchiveOptions
     from workflows.archive.folder import ArchiveFolder
-    from workflows.archive.model_choice import model_for
+    from workflows.archive.plan import model_for
     from workflows.archive.run import run_archive
-    from workflows.archive.workers.tasks import ModelSource
+    from workflows.archive.workers.tasks import ModelSource, local_devices, threads_each
     from workflows.errors import OptionInvalid
     from workflows.pairs.table import read_pairs
 
     expected = "the number of a shard and their count, such as 3/16"
     part = (1, 1) if shard is None else read_text("--shard", shard, read_shard, expected)
     work = ArchiveOptions(
-        retries=retries,
         retry_failed=retry_failed,
         overwrite=overwrite,
         shard=part,
@@ -120,14 +117,23 @@ def batch(
     if scheduler and workers:
         raise OptionInvalid("--workers starts local workers, --scheduler uses a cluster's; give only one")
     source = ModelSource(model, device, context.obj.captioner_factory, detector)
-    if not (dry_run or scheduler):
-        _check_device(device)
+    if not (dry_run or scheduler) and device not in ("auto", "cpu"):
+        from rscc.devices import pick_device
+
+        pick_device(device, hold=False)  # raises where this machine lacks it, before anything is written
+
+    def engine() -> Engine:
+        from workflows.archive.workers.engine import Engine  # Dask, only where pairs are to be processed
+
+        memory = options.memory or 0
+        return Engine(source, workers=workers, scheduler=scheduler, retries=retries, memory=memory)
+
     with terminal.progress() as update:
         if dry_run:
             from workflows.archive.estimate import estimate_archive
 
-            count, threads = (1, 1) if scheduler else _local_workers(device, workers)
-            load = None if scheduler else source.captioner
+            count = 1 if scheduler else len(local_devices(device, workers))
+            threads, load = (1, None) if scheduler else (threads_each(count), source.captioner)
             estimate = estimate_archive(
                 rows, output, card, options, work, workers=count, threads=threads, load=load, progress=update
             )
@@ -137,7 +143,7 @@ def batch(
             rows,
             output,
             card,
-            partial(_engine, source, workers, scheduler, retries, options.memory or 0),
+            engine,
             options,
             work,
             progress=update,
@@ -147,31 +153,6 @@ def batch(
     terminal.result(archive_summary(result, output), {"archive": str(output), **asdict(result)})
     if result.failed or result.kept:
         raise typer.Exit(INCOMPLETE)
-
-
-def _check_device(device: str) -> None:
-    """Raise if this machine lacks the device, before anything is written."""
-    if device not in ("auto", "cpu"):
-        from rscc.devices import pick_device
-
-        pick_device(device, hold=False)
-
-
-def _local_workers(device: str, workers: int | None) -> tuple[int, int]:
-    """Return the number of workers on this machine, and the threads of each."""
-    from workflows.archive.workers.tasks import local_devices, threads_each
-
-    count = len(local_devices(device, workers))
-    return count, threads_each(count)
-
-
-def _engine(
-    source: ModelSource, workers: int | None, scheduler: str | None, retries: int, memory: int
-) -> Engine:
-    """Make the engine; Dask is imported only where pairs are to be processed."""
-    from workflows.archive.workers.engine import Engine
-
-    return Engine(source, workers=workers, scheduler=scheduler, retries=retries, memory=memory)
 
 
 def archive_summary(result: ArchiveSummary, output: Path) -> str:

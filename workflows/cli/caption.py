@@ -64,7 +64,6 @@ def caption(
     terminal: Terminal,
 ) -> None:
     """Find and describe the changes between BEFORE and AFTER, and write them as a map layer."""
-    from tiling import TilingError
     from workflows import caption_scene
     from workflows.files import style_path
     from workflows.scene.given.read import with_changes
@@ -90,17 +89,8 @@ def caption(
         report = replace(report, path=target, scenes=scenes)
         warnings, written = list(report.run["warnings"]), []
         for path in reports[::-1]:  # the first removes the maps of the run
-            chips = None
-            if path.suffix.lower() == ".gpkg":
-                from workflows.report.page.chips import chips_of
-
-                try:
-                    chips = chips_of(report)
-                except TilingError as error:
-                    # Write the report without pictures rather than lose it.
-                    warnings.append(f"map tips have no pictures: {error}")
             finished = report.finished if path == target else None
-            replace(report, finished=finished).write(path, overwrite, chips)
+            replace(report, finished=finished).write(path, overwrite, report.chips(path, warnings.append))
         for page in pages:
             from workflows.report.page.page import write_page
 
@@ -135,21 +125,17 @@ def caption(
 
 def _sorted_outputs(outputs: Sequence[Path], html: Path | None, after: str) -> tuple[list[Path], list[Path]]:
     """Return the reports to write, at least one, and the pages."""
+    from tiling import locate
     from workflows.errors import OptionInvalid
 
     pages = [path for path in outputs if path.suffix.lower() == ".html"] + ([] if html is None else [html])
-    reports = [path for path in outputs if path.suffix.lower() != ".html"] or [_default_output(after)]
+    # AFTER may be in an archive or on a server.
+    default = Path(f"{Path(locate(after).shown).stem}_changes.geojson")
+    reports = [path for path in outputs if path.suffix.lower() != ".html"] or [default]
     named = [*reports, *pages]
     if twice := next((path for path in named if named.count(path) > 1), None):
         raise OptionInvalid(f"{twice}: is named twice as an output; name each file once")
     return reports, pages
-
-
-def _default_output(after: str) -> Path:
-    """Return a name after that of the scene, which may be in an archive or on a server."""
-    from tiling import locate
-
-    return Path(f"{Path(locate(after).shown).stem}_changes.geojson")
 
 
 def _check_outputs(

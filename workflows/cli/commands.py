@@ -1,10 +1,12 @@
 """All commands by panel of the help, each with an example. Heavy imports stay inside the commands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Annotated
+from inspect import cleandoc
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from workflows.cli.batch import batch
 from workflows.cli.caption import caption
@@ -12,7 +14,6 @@ from workflows.cli.convert import convert
 from workflows.cli.doctor import doctor
 from workflows.cli.evaluate import evaluate
 from workflows.cli.explain import explain
-from workflows.cli.help import Command, Group, joined_paragraphs
 from workflows.cli.inspect import inspect
 from workflows.cli.monitor import monitor
 from workflows.cli.options import set_debug, switch, takes_options
@@ -24,6 +25,43 @@ from workflows.cli.synthesize import synthesize, synthesize_medium
 from workflows.cli.terminal import Terminal, print_json, print_text
 from workflows.cli.train import train
 from workflows.cli.verify import verify
+
+
+class Command(TyperCommand):
+    """A command whose help has panels if one of its options belongs to the panel Input."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the arguments and options."""
+        parameters = super().get_params(ctx)
+        options: list[Any] = [each for each in parameters if each.param_type_name == "option"]
+        has_panels = any(each.rich_help_panel == "Input" for each in options)
+        for each in options:
+            each.rich_help_panel = (each.rich_help_panel or "Advanced") if has_panels else None
+        _hide_types_of_flags(options)
+        return parameters
+
+
+class Group(TyperGroup):
+    """The command ``rscc`` itself."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options."""
+        options = super().get_params(ctx)
+        _hide_types_of_flags(options)
+        return options
+
+
+def joined_paragraphs(docstring: str | None) -> str:
+    """Return the text of a docstring with each paragraph on one line, for the width of the terminal."""
+    paragraphs = cleandoc(docstring or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+def _hide_types_of_flags(options: Iterable[Any]) -> None:
+    for each in options:
+        if each.is_flag:
+            each.metavar = ""
+
 
 app = typer.Typer(
     cls=Group,

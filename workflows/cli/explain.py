@@ -24,9 +24,11 @@ from workflows.cli.options import (
 from workflows.cli.terminal import Terminal
 from workflows.options import ExplainOptions
 from workflows.printable import printable_lines
+from workflows.progress import Progress
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
+    from workflows.scene.explain import ExplainedChange
 
 
 @takes_options(ExplainOptions, *READING, "allow_hosts", "at", "pixel")
@@ -80,15 +82,18 @@ def explain(
     if later is None:
         if number is None or output is not None:
             raise OptionInvalid(f"{source}: give --id N to explain a change, or AFTER and --output")
-        _explain_change(Path(source), number, moved_scenes(before, after), options, model, load, terminal)
-        return
-    is_place = options.at is not None or options.pixel is not None
-    if number is not None or (output is None and not is_place):
+        explained = _explain_change(Path(source), number, moved_scenes(before, after), options, model, load)
+    elif number is not None or (output is None and options.at is None and options.pixel is None):
         raise OptionInvalid(f"{source} and {later}: two scenes need --at or --output, and have no --id")
-    if output is None:
-        _explain_place((source, later), options, model, load, terminal)
+    elif output is not None:
+        _draw_scenes((source, later), options, output, overwrite, model, load, terminal)
         return
-    _draw_scenes((source, later), options, output, overwrite, model, load, terminal)
+    else:
+        with terminal.progress() as update:
+            explained = _explain_place((source, later), options, model, load, update)
+    facts = explained.as_dict()
+    terminal.warn(*explained.warnings)
+    terminal.result(explanation_text(facts), facts)
 
 
 def _explain_change(
@@ -98,9 +103,8 @@ def _explain_change(
     options: ExplainOptions,
     model: str | None,
     load: Callable[[str], Captioner],
-    terminal: Terminal,
-) -> None:
-    """Print what the sentence of a change rests on; ``model`` replaces that of the report."""
+) -> ExplainedChange:
+    """Return what the sentence of a change rests on; ``model`` replaces that of the report."""
     from workflows.errors import OptionInvalid
     from workflows.report.reading import open_report
     from workflows.scene.explain import explain_change, shipped_model
@@ -114,10 +118,7 @@ def _explain_change(
     report = open_report(source)
     report = replace(report, scenes=scenes, servers=servers if scenes else servers.for_others())
     chosen = model or shipped_model(report)
-    explained = explain_change(report, number, lambda: None if chosen is None else load(chosen))
-    facts = explained.as_dict()
-    terminal.warn(*explained.warnings)
-    terminal.result(explanation_text(facts), facts)
+    return explain_change(report, number, lambda: None if chosen is None else load(chosen))
 
 
 def _explain_place(
@@ -125,20 +126,16 @@ def _explain_place(
     options: ExplainOptions,
     model: str | None,
     load: Callable[[str], Captioner],
-    terminal: Terminal,
-) -> None:
-    """Print what a report of two scenes would say of the change at a place."""
+    progress: Progress | None,
+) -> ExplainedChange:
+    """Return what a report of two scenes would say of the change at a place."""
     from workflows.scene.explain import explain_place
     from workflows.scene.resolution import chosen_model
     from workflows.scenes import read_headers
 
     infos = read_headers(*scenes, options)
     chosen, options = chosen_model(infos, model, options)
-    with terminal.progress() as update:
-        explained = explain_place(*infos, load(chosen), options, update)
-    facts = explained.as_dict()
-    terminal.warn(*explained.warnings)
-    terminal.result(explanation_text(facts), facts)
+    return explain_place(*infos, load(chosen), options, progress)
 
 
 def _draw_scenes(
@@ -181,7 +178,7 @@ _KINDS = {
     "near": "road nearby",
     "new near": "new road nearby",
 }
-_SAID = {
+_REVIEW = {
     "review": "review_status",
     "reviewer": "reviewer",
     "right words": "reviewer_caption",
@@ -229,7 +226,7 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "model", f"{facts['model']} {facts['model_version']}"
     if facts["report"] is not None:
         yield "report", f"{facts['report']}, change {facts['id']}"
-    for title, name in _SAID.items():
+    for title, name in _REVIEW.items():
         if facts[name]:
             yield title, facts[name]
 

@@ -14,8 +14,7 @@ from workflows.cli.terminal import Terminal
 from workflows.printable import counted, printable_lines
 
 if TYPE_CHECKING:
-    from workflows.report.precision import Precision
-    from workflows.report.review import Conflict
+    from workflows.report.review import Conflict, Precision
 
 Layout = StrEnum("Layout", {"levir_cc": "levir-cc"})
 MAX_SAMPLE = 1_000_000
@@ -110,8 +109,7 @@ def _export(folder: Path, reports: Sequence[Path], seed: int, terminal: Terminal
 
 def _merge(report: Path, paths: Sequence[Path], output: Path | None, overwrite: bool) -> Result:
     from workflows.report.change import VERDICTS
-    from workflows.report.precision import verdicts_of
-    from workflows.report.review import review_report
+    from workflows.report.review import review_report, verdicts_of
 
     review = review_report(report, paths, output, overwrite=overwrite)
     counts, precision, deleted = verdicts_of(review.report.changes), review.precision, review.deleted

@@ -38,7 +38,9 @@ def status(
     terminal: Terminal,
 ) -> None:
     """Show the progress of an archive, or the state of a monitor, without disturbing its run."""
-    if is_monitor(archive):
+    from workflows.monitor.folder import MonitorFolder
+
+    if MonitorFolder(archive).is_monitor():
         if watch or failed or warnings or html is not None:
             raise OptionInvalid(
                 f"{archive}: is a monitor, which has no --watch, --failed, --warnings and --html"
@@ -52,7 +54,11 @@ def status(
 
     ArchiveFolder(archive).archive_id("rscc batch or rscc monitor")
     if html is not None:
-        _write_page(archive, html, overwrite, watch)
+        from workflows.archive.layers.pages import write_archive_page
+
+        if watch:
+            raise OptionInvalid("--html writes one page; leave --watch out")
+        write_archive_page(archive, html, overwrite)
     with _screen(is_redrawn=watch and not terminal.as_json and sys.stdout.isatty()) as show:
         while True:
             facts, text, is_finished = _look(archive, failed, warnings)
@@ -63,13 +69,6 @@ def status(
             if not watch or is_finished:
                 break
             time.sleep(every)
-
-
-def is_monitor(path: Path) -> bool:
-    """Return whether a folder is one of ``rscc monitor``."""
-    from workflows.monitor.folder import MonitorFolder
-
-    return MonitorFolder(path).is_monitor()
 
 
 def _look(archive: Path, failed: bool, warnings: bool) -> tuple[dict[str, Any], str, bool]:
@@ -93,17 +92,6 @@ def _look(archive: Path, failed: bool, warnings: bool) -> tuple[dict[str, Any], 
         texts.append(reasons_text(reasons) or "no warnings")
     is_finished = not (result.counts.pending or result.at_work)
     return facts, "\n".join(texts) or status_text(archive, result), is_finished
-
-
-def _write_page(archive: Path, page: Path, overwrite: bool, watch: bool) -> None:
-    from workflows.archive.overview import archive_overview
-    from workflows.report.page.archive import write_archive_page
-    from workflows.report.page.template import check_page_name
-
-    if watch:
-        raise OptionInvalid("--html writes one page; leave --watch out")
-    check_page_name(page, overwrite)
-    write_archive_page(archive_overview(archive, page), page, overwrite)
 
 
 @contextmanager

@@ -1,22 +1,18 @@
 """Dated scenes with their footprints, the pairs that were made of them, and what was left out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+
+from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.addresses import public_path
 from workflows.errors import NoPairs, PairTableInvalid
+from workflows.pairs.delivery.contents import Content
 from workflows.pairs.names import made_ids
 from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rows import PairRow, UnnamedPair
-
-if TYPE_CHECKING:
-    from shapely.geometry import MultiPolygon, Polygon
-
-    from workflows.pairs.delivery.contents import Content
+from workflows.printable import listed
 
 EXAMPLES = 3
 """Names that a warning lists."""
@@ -73,23 +69,20 @@ def lines_by_reason(named: Iterable[tuple[str, str]]) -> Iterator[str]:
     """Yield one line for each reason, with the first few of its names.
 
     >>> list(lines_by_reason([("a.tif", "no date"), ("b.tif", "no date")]))
-    ['a.tif and b.tif: no date']
+    ['a.tif, b.tif: no date']
     """
     by_reason: dict[str, list[str]] = {}
     for name, reason in named:
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        *first, last = (
-            names if len(names) <= EXAMPLES else [*names[:EXAMPLES], f"{len(names) - EXAMPLES:,} more"]
-        )
-        yield f"{', '.join(first)} and {last}: {reason}" if first else f"{last}: {reason}"
+        yield f"{listed(names, EXAMPLES)}: {reason}"
 
 
 def skip_warnings(skipped: Iterable[Skipped]) -> Iterator[str]:
     """Yield one warning for each reason why scenes were left out, but by the user's options."""
-    told = [one for one in skipped if one.name and not one.quiet]
-    for kind in dict.fromkeys(one.kind for one in told):
-        lines = list(lines_by_reason((one.name or "", one.reason) for one in told if one.kind == kind))
+    loud = [one for one in skipped if one.name and not one.quiet]
+    for kind in dict.fromkeys(one.kind for one in loud):
+        lines = list(lines_by_reason((one.name or "", one.reason) for one in loud if one.kind == kind))
         yield from lines[:EXAMPLES]
         if len(lines) > EXAMPLES:
             yield f"{len(lines) - EXAMPLES:,} more reasons like these; --json lists all that was left out"

@@ -1,7 +1,5 @@
 """Pairs from one folder of dated scenes; its sub-folders are sites, or it is one itself."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re
@@ -9,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import Self
+
+from regex import Pattern
 
 from workflows.dates import scene_date
 from workflows.errors import CatalogInvalid, OptionInvalid
@@ -20,12 +20,7 @@ from workflows.pairs.headers import read_headers
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.rows import UnnamedPair
 from workflows.pairs.rules import pair_of, pair_up
-
-if TYPE_CHECKING:
-    from regex import Pattern
-
-    from workflows.progress import Progress
-
+from workflows.progress import Progress
 
 RASTERS = (".tif", ".tiff", ".jp2", ".j2k", ".png", ".jpg", ".jpeg", ".vrt", ".zip")
 UNMATCHED = "not matching --match"
@@ -51,7 +46,7 @@ class SceneFolder:
     skipped: Sequence[Skipped] = ()
 
     @classmethod
-    def listed(cls, folder: str | Path, options: CatalogOptions) -> SceneFolder:
+    def listed(cls, folder: str | Path, options: CatalogOptions) -> Self:
         """List a folder and its sub-folders, except hidden ones, links, and folders that rscc writes."""
         root = os.path.abspath(folder)
         names: list[str] = []
@@ -94,9 +89,7 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
     """
     found = folder_scenes(folder, options, progress)
     chosen, excluded, warnings = choose((scene for scene in found.scenes if scene.date), options)
-    pairs, unpaired = pair_up(
-        chosen, options, label_places=True, root=os.path.basename(os.path.abspath(folder))
-    )
+    pairs, unpaired = pair_up(chosen, options, root=os.path.basename(os.path.abspath(folder)))
     skipped = [*found.skipped, *excluded, *unpaired]
     groups: dict[str, dict[str, Scene]] = defaultdict(dict)
     for scene in found.scenes:

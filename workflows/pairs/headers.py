@@ -1,17 +1,32 @@
-"""Reads the headers of many scenes: footprint, date and cloud cover."""
+"""Reads the headers of many scenes and the text files beside them: footprint, date and cloud cover.
 
-from collections.abc import Iterator, Sequence
+Text files are those of Landsat, Sentinel-2, Planet, and STAC items.
+"""
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
-from tiling import ANYWHERE, Access, SceneUnreachable, TilingError, choose_bands, describe, to_wgs84
+from tiling import (
+    ANYWHERE,
+    Access,
+    SceneUnreachable,
+    TilingError,
+    choose_bands,
+    describe,
+    open_regular,
+    to_wgs84,
+)
 from tiling.prefetch import map_ahead
 from workflows.addresses import public_path
 from workflows.dates import scene_date
 from workflows.errors import CatalogUnreachable
 from workflows.pairs.catalog import Scene, Skipped
 from workflows.pairs.delivery.contents import content_of
-from workflows.pairs.sidecars import sidecars_of, tag_clouds
 from workflows.progress import Progress, report_progress
 
 _THREADS = 8  # reading a header is mostly waiting
@@ -19,6 +34,28 @@ MAX_UNREACHABLE = 10
 """Unreachable scenes in a row after which their server counts as down."""
 _FOOTPRINT_STEP = 1e-5
 """Degrees by which footprints are simplified, about a metre."""
+# Names that providers use for the time of acquisition, and for the cloud cover in percent.
+_DATES = (
+    "DATE_ACQUIRED",
+    "ACQUISITION_DATE",
+    "SENSING_TIME",
+    "DATATAKE_SENSING_START",
+    "PRODUCT_START_TIME",
+    "datetime",
+    "acquired",
+)
+_CLOUDS = (
+    "CLOUD_COVER",
+    "eo:cloud_cover",
+    "CLOUDY_PIXEL_PERCENTAGE",
+    "Cloud_Coverage_Assessment",
+    "cloud_percent",
+)
+_SUFFIXES = (".txt", ".json", ".xml")
+_PRODUCT_ENDING = re.compile(r"[_.-](mtl|metadata|meta|stac|item|tiff?|jp2)$", re.IGNORECASE)
+_FOR_WHOLE_FOLDER = re.compile(r"mtd(_\w+)?|mtl|metadata", re.IGNORECASE)
+_SEPARATOR = re.compile(r"[_.-]")
+_MAX_BYTES = 2**20
 
 
 def read_header(location: str, access: Access, folder: str | None = None, name: str = "") -> Scene:
@@ -30,8 +67,7 @@ def read_header(location: str, access: Access, folder: str | None = None, name: 
     """
     info = describe(location, access)
     choose_bands(info)
-    path = Path(location)
-    date, cloud = sidecars_of(str(path.parent)).facts(path.stem)
+    date, cloud = text_facts(Path(location))
     tags = {"DATE_ACQUIRED": date, **info.tags} if date else info.tags
     tagged_cloud = tag_clouds(info.tags.items())
     taken = scene_date(info.path, tags, folder=folder)
@@ -88,3 +124,76 @@ def read_headers(
 def _skipped(location: str, error: TilingError) -> Skipped:
     name = public_path(location)
     return Skipped("unreadable", name, f"{str(error).removeprefix(f'{name}: ')} (left out)")
+
+
+def tag_clouds(tags: Iterable[tuple[str, str]]) -> float | None:
+    """Return the cloud cover in percent from the tags of a raster, None if they have none."""
+    upper = {key.upper(): value for key, value in tags}
+    clouds = (percent(upper.get(name.upper(), "")) for name in _CLOUDS)
+    return next((cloud for cloud in clouds if cloud is not None), None)
+
+
+def text_facts(scene: Path) -> tuple[str | None, float | None]:
+    """Return the date of a scene, as its provider writes it, and its cloud cover in percent, from text files.
+
+    A value is None if no file has it. Files of the scene come before files of its product, and those before
+    files of the folder.
+    """
+    files, stem = _text_files(str(scene.parent)), scene.stem
+    products = [stem[: place.start()] for place in _SEPARATOR.finditer(stem)][::-1]
+    keys = (stem, *(f"{start}*" for start in (stem, *products, "")))
+    by_file = [_facts(scene.parent / name) for key in keys for name in files.get(key, ())]
+    date = next((date for date, _ in by_file if date), None)
+    return date, next((cloud for _, cloud in by_file if cloud is not None), None)
+
+
+@lru_cache(maxsize=256)
+def _text_files(folder: str) -> dict[str, list[str]]:
+    """Return the text files of a folder by the stem of their scene, or by the start of stems and ``*``."""
+    files: dict[str, list[str]] = defaultdict(list)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:  # also an address
+        return files
+    for name in names:
+        stem, suffix = os.path.splitext(name)
+        if suffix.lower() not in _SUFFIXES:
+            continue
+        if _FOR_WHOLE_FOLDER.fullmatch(stem):
+            files["*"].append(name)
+            continue
+        files[stem].append(name)
+        product = _PRODUCT_ENDING.sub("", stem)
+        if product != stem:
+            files[f"{product}*"].append(name)
+    return files
+
+
+@lru_cache(maxsize=256)
+def _facts(path: Path) -> tuple[str | None, float | None]:
+    try:
+        with open(path, encoding="utf-8", errors="replace", opener=open_regular) as file:
+            text = file.read(_MAX_BYTES)
+    except OSError:
+        return None, None
+    date = next(filter(None, (_value(text, name, r"\d{4}-?\d\d-?\d\d") for name in _DATES)), None)
+    clouds = (percent(_value(text, name, r"[\d.]+") or "") for name in _CLOUDS)
+    return date, next((cloud for cloud in clouds if cloud is not None), None)
+
+
+def _value(text: str, name: str, form: str) -> str | None:
+    """Find ``NAME = value``, ``"NAME": value`` or ``<NAME>value``, without parsing an untrusted file."""
+    # The exact name only: Planet's cloud_cover is a fraction of 1.
+    pattern = rf"(?<![\w:]){re.escape(name)}\"?\s*[=:>]\s*\"?({form})"
+    match = re.search(pattern, text)
+    return match[1] if match else None
+
+
+def percent(text: str) -> float | None:
+    """Return a number from 0 to 100, None for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    # Landsat writes -1 if clouds were not assessed.
+    return value if 0 <= value <= 100 else None

@@ -1,13 +1,15 @@
 """Tables of pairs as (Geo)Parquet, and footprints as text: WKT cells in CSV and Parquet."""
 
-from __future__ import annotations
-
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import shapely
+from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.files import parsed_json
 from tiling import checked_crs
@@ -15,15 +17,10 @@ from workflows.bounded import check_depth, check_parquet
 from workflows.errors import PairTableInvalid
 from workflows.pairs.rows import COLUMNS, RawTable
 
-if TYPE_CHECKING:
-    from shapely.geometry import MultiPolygon, Polygon
-
-
 Row = tuple[str, Mapping[str, str]]
 """Place in the file, and texts by column."""
 MAX_CHARACTERS = 2**29
-"""Of all cells of a file, but its geometries."""
-_AT_ONCE = 1000
+"""Bytes of all cells of a file, and of its geometries."""
 _CLOUDS = ("cloud_before", "cloud_after")
 _POLYGON_TYPES = (3, 6)  # of shapely: Polygon, MultiPolygon
 _REMEDY = "correct it or leave it empty"
@@ -49,32 +46,18 @@ def read_parquet(path: Path, most: int) -> RawTable:
         as_text = shapes is None and "footprint" in names and _is_text(schema.field(names["footprint"]).type)
         known = [name for name in COLUMNS if name in names and (name != "footprint" or as_text)]
         # Invalid UTF-8, and dates beyond year 9999, raise here.
-        rows = list(_rows(path, {names[name]: name for name in known}))
+        columns = {names[name]: name for name in known}
+        check_parquet(path, MAX_CHARACTERS, [], list(columns))
+        cells = pyarrow.parquet.read_table(path, columns=list(columns)).to_pylist()
     except (PairTableInvalid, MemoryError):
         raise
     except Exception as error:  # a damaged file can raise any error of the libraries
         raise PairTableInvalid(f"{path}: damaged, or no Parquet file; write it again") from error
+    rows = [
+        (f"row {number}", {columns[name]: _text(value) for name, value in row.items()})
+        for number, row in enumerate(cells, start=1)
+    ]
     return RawTable(list(names), rows, from_wkt(path, rows) if shapes is None else shapes)
-
-
-def _rows(path: Path, columns: Mapping[str, str]) -> Iterator[Row]:
-    """Yield the rows of a file, their texts by ``columns``, ours by theirs.
-
-    Raises:
-        PairTableInvalid: it holds too much: a few bytes can stand for a long text in every row.
-    """
-    import pyarrow.parquet
-
-    left, number = MAX_CHARACTERS, 0
-    with pyarrow.parquet.ParquetFile(path, read_dictionary=list(columns)) as file:
-        for batch in file.iter_batches(_AT_ONCE, columns=list(columns)):
-            for row in range(batch.num_rows):
-                number += 1
-                texts = {columns[name]: _text(batch[name][row].as_py()) for name in batch.schema.names}
-                left -= sum(map(len, texts.values()))
-                if left < 0:
-                    raise PairTableInvalid(f"{path}: row {number}: the texts are too long; split it")
-                yield f"row {number}", texts
 
 
 def parquet_bytes(records: Sequence[Mapping[str, Any]], footprints: Sequence[Any]) -> bytes:
@@ -133,9 +116,6 @@ def from_wkt(path: Path, rows: Sequence[Row]) -> Sequence[Any]:
     texts = [cells.get("footprint", "").strip() or None for _, cells in rows]
     if not any(texts):
         return [None] * len(rows)
-    import numpy as np
-    import shapely
-
     for (place, _), text in zip(rows, texts, strict=True):
         try:
             check_depth(text or "")
@@ -155,9 +135,6 @@ def flat_polygons(
     """Return the geometries without heights; None for an empty one."""
     if all(shape is None for shape in shapes):
         return [None] * len(rows)
-    import numpy as np
-    import shapely
-
     flattened = shapely.force_2d(np.array(shapes, dtype=object))
     corners, owners = shapely.get_coordinates(flattened, return_index=True)  # (n, 2), (n,)
     infinite = set(owners[~np.isfinite(corners).all(1)].tolist())
@@ -176,6 +153,4 @@ def flat_polygons(
 
 def to_wkt(shapes: Sequence[Any]) -> list[str]:
     """Return the cell of each geometry, empty for None."""
-    import shapely
-
     return [text or "" for text in shapely.to_wkt(shapes, rounding_precision=6)]

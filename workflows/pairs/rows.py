@@ -1,13 +1,10 @@
 """Rows of a table of pairs, before and after they are checked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from shapely.geometry import MultiPolygon, Polygon
+from shapely.geometry import MultiPolygon, Polygon
 
 
 @dataclass(frozen=True)

@@ -25,21 +25,21 @@ Pair = tuple[Scene, Scene]
 
 
 def pair_up(
-    scenes: Sequence[Scene], options: CatalogOptions, *, label_places: bool = False, root: str | None = None
+    scenes: Sequence[Scene], options: CatalogOptions, *, root: str | None = None
 ) -> tuple[list[UnnamedPair], list[Skipped]]:
     """Return the pairs of ``scenes`` by site and date, and the scenes without a pair.
 
     Only scenes of one site that share enough ground are paired; with ``root``, also scenes that have no
-    partner in their own site, as scenes of the site ``root``. With ``label_places``, a site with pairs in
-    several places becomes several sites, named with the longitude and latitude of each.
+    partner in their own site, as scenes of the site ``root``. A site with pairs in several places becomes
+    several sites, named with the longitude and latitude of each.
     """
     found = _Paired({}, {}, set())
     ordered = sorted(scenes, key=lambda scene: (scene.site or "", scene.date, scene.name))
     for _, members in groupby(ordered, key=lambda scene: scene.site):
-        _pair_site(found, list(members), options, label_places)
+        _pair_site(found, list(members), options)
     if root is not None:
         lone = [replace(scene, site=root) for scene in ordered if found.is_lone(scene)]
-        _pair_site(found, sorted(lone, key=lambda scene: (scene.date, scene.name)), options, label_places)
+        _pair_site(found, sorted(lone, key=lambda scene: (scene.date, scene.name)), options)
     used = {location for pair in found.pairs for location in pair}
     lone = [scene for scene in ordered if found.is_lone(scene)]
     skipped = [_skipped(scene, found, lone, options) for scene in ordered if scene.location not in used]
@@ -57,7 +57,7 @@ class _Paired(NamedTuple):
         return scene.location not in self.has_partner and scene.location not in self.replaced
 
 
-def _pair_site(found: _Paired, members: list[Scene], options: CatalogOptions, label_places: bool) -> None:
+def _pair_site(found: _Paired, members: list[Scene], options: CatalogOptions) -> None:
     """Add the pairs of one site, whose scenes are in order of time."""
     share = options.min_overlap / 100
     by_place = []
@@ -69,8 +69,9 @@ def _pair_site(found: _Paired, members: list[Scene], options: CatalogOptions, la
     several = sum(bool(pairs) for _, pairs in by_place) > 1
     for ground, pairs in by_place:
         for before, after in pairs:
-            if label_places and several:
-                before = replace(before, site=_site_with_place(before.site, ground))
+            if several:
+                place = place_words(ground)
+                before = replace(before, site=f"{before.site}_{place}" if before.site else place)
             found.pairs.setdefault((before.location, after.location), (before, after))
 
 
@@ -257,11 +258,6 @@ def place_words(footprint: Polygon | MultiPolygon) -> str:
     # The largest part: a footprint cut at 180 degrees has its centre on the other side of the Earth.
     place = max(parts_of(footprint), key=lambda part: part.area).envelope.centroid
     return f"{abs(place.x):.3f}{'E' if place.x >= 0 else 'W'}{abs(place.y):.3f}{'N' if place.y >= 0 else 'S'}"
-
-
-def _site_with_place(site: str | None, footprint: Polygon | MultiPolygon) -> str:
-    words = place_words(footprint)
-    return f"{site}_{words}" if site else words
 
 
 def _skipped(scene: Scene, found: _Paired, lone: Sequence[Scene], options: CatalogOptions) -> Skipped:

@@ -47,7 +47,7 @@ def stac_catalog(source: str, options: CatalogOptions, progress: Progress | None
     """Pair the items of a STAC source without opening scenes; sites are ``grid:code`` or the collection."""
     scenes, skipped, count = stac_scenes(source, options, progress)
     chosen, excluded, warnings = choose(scenes, options)
-    pairs, unpaired = pair_up(chosen, options, label_places=True)
+    pairs, unpaired = pair_up(chosen, options)
     return Catalog(
         f"STAC {public_path(source)}", named_rows(pairs), count, [*skipped, *excluded, *unpaired], warnings
     )

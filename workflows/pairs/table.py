@@ -2,13 +2,14 @@
 
 import csv
 import io
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from shapely.geometry.polygon import orient
 
 from rscc.files import guarded_cell, is_formula, unguarded_cell
 from tiling import is_address, is_special_file, open_regular
@@ -17,10 +18,11 @@ from workflows.bounded import bounded_memory
 from workflows.dates import parse_date
 from workflows.errors import DateInvalid, FormatUnsupported, PairTableInvalid
 from workflows.files import check_free, write_together
+from workflows.pairs.headers import percent
 from workflows.pairs.names import ALLOWED, is_pair_id, made_ids
 from workflows.pairs.parquet import flat_polygons, from_wkt, parquet_bytes, read_parquet, to_wkt
 from workflows.pairs.rows import COLUMNS, PairRow, RawTable, UnnamedPair, columns_of
-from workflows.pairs.sidecars import percent
+from workflows.report.geojson import geometry_member, joined, json_lines, parts_of
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".geoparquet")
@@ -169,18 +171,16 @@ def _checked(path: Path, table: RawTable) -> list[PairRow]:
     """Return the rows, each complete and unique; the first wrong row raises."""
     folder = path.absolute().parent
     named: dict[str, str] = {}
-    unnamed: dict[tuple[str, str], str] = {}
     rows: list[PairRow] = []
     nameless: list[int] = []
     footprints = flat_polygons(path, table.rows, table.footprints)
     for number, ((place, texts), footprint) in enumerate(zip(table.rows, footprints, strict=True)):
         try:
             row = _row(folder, {name: text.strip() for name, text in texts.items()}, footprint)
-            if row.pair:
-                _check_new(named, row.pair.lower(), place, f"the pair {row.pair!r}")
-            else:
+            if not row.pair:
                 nameless.append(number)
-                _check_new(unnamed, (row.before, row.after), place, "the same pair of scenes")
+            elif (first := named.setdefault(row.pair.lower(), place)) != place:
+                raise ValueError(f"the pair {row.pair!r} is in {first} already")
         except (ValueError, DateInvalid) as error:
             raise PairTableInvalid(f"{path}: {place}: {error}") from error
         rows.append(row)
@@ -195,8 +195,8 @@ def _checked(path: Path, table: RawTable) -> list[PairRow]:
         first = named.setdefault(name.lower(), place)
         if first != place:
             raise PairTableInvalid(
-                f"{path}: {place}: the same scenes as in {first}, but for signatures; name both rows in the "
-                "column pair, or remove one"
+                f"{path}: {place}: the same scenes as in {first}, perhaps with another signature; name both "
+                "rows in the column pair, or remove one"
             )
     return rows
 
@@ -221,12 +221,6 @@ def _row(folder: Path, texts: Mapping[str, str], footprint: Any) -> PairRow:
     facts |= {role: parse_date(texts[role]) for role in ("date_before", "date_after") if texts.get(role)}
     facts |= {role: _cloud(role, texts.get(role, "")) for role in ("cloud_before", "cloud_after")}
     return PairRow(name, **locations, **facts)
-
-
-def _check_new(seen: dict[Any, str], key: Any, place: str, what: str) -> None:
-    if key in seen:
-        raise ValueError(f"{what} is in {seen[key]} already")
-    seen[key] = place
 
 
 def _cloud(role: str, text: str) -> float | None:
@@ -279,18 +273,13 @@ def _csv_text(records: Sequence[Mapping[str, Any]], rows: Sequence[PairRow], sep
 
 def _layer_lines(rows: Sequence[PairRow], records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield a GeoJSON layer, one pair per line, addresses without secrets."""
-    from shapely.geometry.polygon import orient
-
-    from workflows.report.geojson import geometry_member, joined, parts_of
-
-    yield '{"type": "FeatureCollection", "features": [\n'
-    separator = ""
-    for row, record in zip(rows, records, strict=True):
-        if row.footprint is None:
-            continue
-        shape = geometry_member(joined([orient(part) for part in parts_of(row.footprint)]))
-        scenes = {role: public_path(record[role]) for role in ("before", "after")}
-        feature = {"type": "Feature", "properties": {**record, **scenes}, "geometry": shape}
-        yield separator + json.dumps(feature, ensure_ascii=False)
-        separator = ",\n"
-    yield "\n]}\n"
+    features = (
+        {
+            "type": "Feature",
+            "properties": {**record, **{role: public_path(record[role]) for role in ("before", "after")}},
+            "geometry": geometry_member(joined([orient(part) for part in parts_of(row.footprint)])),
+        }
+        for row, record in zip(rows, records, strict=True)
+        if row.footprint is not None
+    )
+    return json_lines({"type": "FeatureCollection"}, "features", features)

@@ -7,7 +7,7 @@ from typing import Any, Protocol, get_args, get_origin, get_type_hints
 
 from shapely.geometry import MultiPolygon, Polygon
 
-from workflows.areas import area_of
+from workflows.option_fields import area_of
 from workflows.report.geojson import geometry_member, rounded
 
 SCHEMA_VERSION = "2.1"
@@ -192,19 +192,10 @@ def given_columns(record: Any) -> list[str]:
 
 
 def feature_of(change: Change) -> dict[str, Any]:
-    """Return the GeoJSON feature of a change."""
-    return {
-        "type": "Feature",
-        "id": change.id,
-        "geometry": _member(change),
-        "properties": change.properties(),
-    }
-
-
-def _member(change: Change) -> dict[str, Any]:
-    if change.outline_of == GIVEN:
-        return geometry_member(change.geometry, exact=True)  # stays as it was given, to the last bit
-    return geometry_member(rounded(change.geometry))
+    """Return the GeoJSON feature of a change; a given outline stays as it was given, to the last bit."""
+    is_given = change.outline_of == GIVEN
+    outline = geometry_member(change.geometry if is_given else rounded(change.geometry), exact=is_given)
+    return {"type": "Feature", "id": change.id, "geometry": outline, "properties": change.properties()}
 
 
 def is_valid(name: str, value: Any) -> bool:

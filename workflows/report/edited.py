@@ -12,7 +12,7 @@ from rscc.text.change_facts import SOMETHING
 from tiling import geodesic_area_m2
 from workflows.report.change import CONFIRMED, WRONG_WORDS, id_of, is_valid
 from workflows.report.geojson import outlines_in, parts_of
-from workflows.report.record import scenes_in
+from workflows.report.record import scenes_in, value_in
 
 BY_HAND = "drawn by hand"
 """``model`` of a change that a person drew."""
@@ -54,8 +54,7 @@ def completed(features: Sequence[Any], record: Any) -> list[Any]:
 
 def found_count(record: Any) -> int:
     """Return the number of changes that the run found, its highest id; 0 where the record has none."""
-    summary = record.get("summary") if isinstance(record, Mapping) else None
-    number = summary.get("changes") if isinstance(summary, Mapping) else None
+    number = value_in(record, "summary", "changes")
     return number if isinstance(number, int) and is_valid("id", number) else 0
 
 

@@ -1,7 +1,7 @@
 """GeoJSON geometries by RFC 7946: rounded rings that stay valid, right-hand rule, bounding boxes."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,16 @@ def box_across(west: float, south: float, east: float, north: float) -> Polygon 
 def json_text(value: Any) -> str:
     """Return JSON with letters of every script unescaped; a ValueError for NaN."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def json_lines(head: Mapping[str, Any], name: str, values: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the text of an object with a list under ``name`` as its last member, one value a line."""
+    yield f"{json_text(head)[:-1]}, {json_text(name)}: ["
+    start = "\n"
+    for value in values:
+        yield start + json_text(value)
+        start = ",\n"
+    yield "]}\n" if start == "\n" else "\n]}\n"
 
 
 def rounded(geometry: Polygon | MultiPolygon) -> Polygon | MultiPolygon:

@@ -1,17 +1,14 @@
 """What a report says of the ground that was looked at: its area, and what was not judged."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.text.wording import listed
 from workflows.report.geojson import outlines_in
-from workflows.report.record import Run
+from workflows.report.record import Run, value_in
 
 # Where ground is that was not judged, by the name of the reason in the record.
 _REASONS = {
@@ -41,7 +38,7 @@ class LookedAt:
     reasons: tuple[str, ...]
 
     @classmethod
-    def of(cls, run: Run) -> LookedAt | None:
+    def of(cls, run: Run) -> Self | None:
         """Return what a run record says; None where it does not, or is damaged."""
         gsd, width, height = (
             number_in(run, *names) for names in (("tiling", "gsd"), ("focus", "width"), ("focus", "height"))
@@ -99,14 +96,11 @@ def area_in_words(area: float) -> str:
 
 def number_in(run: Run, *names: str) -> float:
     """Return a number of the record that is 0 or more, else 0."""
-    value: Any = run
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
+    value = value_in(run, *names)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value < 1e15 else 0.0
 
 
 def not_judged_outline(run: Run) -> Polygon | MultiPolygon | None:
     """Return the ground that was not judged, in WGS84; None without any. The record may come from anybody."""
-    member = run.get("not_judged")
-    return outlines_in(member.get("outline")) if isinstance(member, Mapping) else None
+    return outlines_in(value_in(run, "not_judged", "outline"))

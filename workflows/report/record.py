@@ -1,7 +1,5 @@
 """The run record: all that is needed to trace a report and to make it again, without secrets."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -9,22 +7,20 @@ from dataclasses import asdict, astuple
 from functools import cache
 from importlib.metadata import version
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import shapely
 
 import rscc
 import tiling
+from rscc.model_card import ModelCard
+from tiling import SceneInfo, ScenePair, TileGrid
 from workflows.addresses import public_path
+from workflows.dates import SceneDate
+from workflows.options import SceneOptions
+from workflows.report.change import Change
 from workflows.report.geojson import CRS, geometry_member, rounded
-
-if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
-    from tiling import SceneInfo, ScenePair, TileGrid
-    from workflows.dates import SceneDate
-    from workflows.options import SceneOptions
-    from workflows.report.change import Change
 
 Run = Mapping[str, Any]
 
@@ -203,7 +199,13 @@ def of_scenes(run: Run, name: str) -> dict[str, str | None]:
 
 def text_in(run: Run, *names: str) -> str | None:
     """Return the text in the record under nested names; None where there is none."""
+    value = value_in(run, *names)
+    return value if isinstance(value, str) else None
+
+
+def value_in(run: Run, *names: str) -> Any:
+    """Return the value in the record under nested names; None where there is none."""
     value: Any = run
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, str) else None
+    return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from workflows.options import ServerOptions
 from workflows.printable import counted, printable
 from workflows.progress import Progress
 from workflows.report.change import KINDS, OPTIONAL, Change, Chips, columns_of, feature_of
-from workflows.report.geojson import CRS, collection_bbox, json_text
+from workflows.report.geojson import CRS, collection_bbox, json_lines
 from workflows.report.qgis import qgis_style
 from workflows.report.record import of_scenes
 from workflows.report.summary import SceneSummary, summary_of
@@ -177,18 +178,22 @@ class Report:
             TilingError: a page was asked for, and a scene is no longer as it was.
             WorkflowError: as :meth:`write` and :meth:`page`.
         """
-        path, chips = Path(path), None
-        if path.suffix.lower() == ".html":
+        if Path(path).suffix.lower() == ".html":
             return self.page(path, overwrite=overwrite)
-        if path.suffix.lower() == ".gpkg" and self.scenes is not None:
-            try:
-                from workflows.report.page.chips import chips_of
+        return self.write(path, overwrite, self.chips(path, partial(warnings.warn, stacklevel=2)))
 
-                chips = chips_of(self)
-            except TilingError as error:
-                # The changes are worth more than their pictures.
-                warnings.warn(f"map tips have no pictures: {error}", stacklevel=2)
-        return self.write(path, overwrite, chips)
+    def chips(self, path: str | Path, warn: Callable[[str], None]) -> Chips | None:
+        """Return the pictures of the changes that a report at ``path`` has: a GeoPackage, with its scenes."""
+        if Path(path).suffix.lower() != ".gpkg" or self.scenes is None:
+            return None
+        from workflows.report.page.chips import chips_of
+
+        try:
+            return chips_of(self)
+        except TilingError as error:
+            # The changes are worth more than their pictures.
+            warn(f"map tips have no pictures: {error}")
+            return None
 
     def write(self, path: str | Path, overwrite: bool = False, chips: Chips | None = None) -> Path:
         """Write the report in the format of the suffix of ``path``, and its QGIS style; return the path.
@@ -272,11 +277,6 @@ def check_report(path: str | Path, overwrite: bool = False, inputs: Iterable[str
     return check_output(path, overwrite, inputs, qgis_style())
 
 
-def collection_lines(head: dict[str, Any], features: Iterable[dict[str, Any]]) -> Iterator[str]:
+def collection_lines(head: Mapping[str, Any], features: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the text of a collection, one feature a line, so that reports can be compared by line."""
-    yield json_text(head)[:-1] + ', "features": ['
-    start = "\n"
-    for feature in features:
-        yield start + json_text(feature)
-        start = ",\n"
-    yield "]}\n" if start == "\n" else "\n]}\n"
+    return json_lines(head, "features", features)

@@ -1,11 +1,9 @@
 """Summarise a scene or a whole archive in two or three sentences; every number is a sum over the changes."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from rscc.facts.unfamiliar import UNFAMILIAR
 from rscc.text.change_facts import BUILT, DIRECTIONS, SOMETHING
@@ -14,7 +12,7 @@ from rscc.text.wording import CLEARED, buildings_first, listed
 from workflows.printable import counted, printable
 from workflows.report.change import SEEN, Change
 from workflows.report.looked_at import LookedAt, area_in_words
-from workflows.report.record import Run, text_in
+from workflows.report.record import Run, text_in, value_in
 from workflows.report.summary_phrases import BUILDING, phrase_of, plural_of
 
 UNNAMED = "unnamed"
@@ -32,12 +30,12 @@ class Total:
     area_m2: float
 
     @classmethod
-    def of(cls, changes: Sequence[Change]) -> Total:
+    def of(cls, changes: Sequence[Change]) -> Self:
         """Add up some changes."""
         return cls(len(changes), sum(change.area_m2 for change in changes))
 
-    def __add__(self, other: Total) -> Total:
-        return Total(self.changes + other.changes, self.area_m2 + other.area_m2)
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.changes + other.changes, self.area_m2 + other.area_m2)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, the area with 2 decimals."""
@@ -281,6 +279,5 @@ def _searched(run: Run) -> list[str]:
         return []  # nothing was searched
     if isinstance(run.get("land_cover"), dict):
         return [_COVER]
-    settings = run.get("settings")
-    states_facts = isinstance(settings, dict) and settings.get("ground") is True
+    states_facts = value_in(run, "settings", "ground") is True
     return [_OBJECTS] if states_facts and text_in(run, "model", "facts_sha256") else []

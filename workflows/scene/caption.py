@@ -20,10 +20,9 @@ from rasterio.errors import RasterioError
 from rasterio.io import DatasetReaderBase
 
 from rscc.errors import ExtraNotInstalled
-from workflows.areas import read_area
 from workflows.dates import Day, iso_date
 from workflows.errors import in_python, speaks_python
-from workflows.option_fields import read_classes, texts_of
+from workflows.option_fields import read_area, read_classes, texts_of
 from workflows.options import Frame, SceneOptions
 from workflows.progress import Progress
 from workflows.report.report import Report

@@ -26,8 +26,8 @@ def archive(tmp_path):
 
 def state_of(folder) -> dict[str, tuple]:
     with read_state(folder.path) as state:
-        rows = list(state.index.all())
-    return {row.pair: (row.state, row.key, row.changes, row.area_m2, row.line) for row in rows}
+        rows = state.index.select("SELECT pair, state, key, changes, area_m2, line FROM pairs")
+    return {pair: tuple(values) for pair, *values in rows}
 
 
 def test_the_index_comes_back_as_it_was_written(archive):

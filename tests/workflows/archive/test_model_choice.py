@@ -8,7 +8,7 @@ import pytest
 from rasters import north_up, textured, write_scene
 
 from workflows.archive.folder import ArchiveFolder
-from workflows.archive.model_choice import model_for
+from workflows.archive.plan import model_for
 from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
 

@@ -39,8 +39,8 @@ def test_the_key_of_a_pair_depends_on_scenes_dates_and_settings(tmp_path):
 def plan(index, rows, **options):
     comparison = Plan(index, options.get("retry_failed", False))
     for number, (row, key) in enumerate(keyed_rows(rows, index, "s", missing=options.get("missing"))):
-        comparison.take(number, row, key)
-    comparison.settle(set(options.get("kept", ())))
+        comparison.compare(number, row, key)
+    comparison.write(set(options.get("kept", ())))
     return comparison
 
 
@@ -74,8 +74,8 @@ def test_many_pairs_are_planned_in_seconds():
     def planned() -> float:
         clock, comparison = process_time(), Plan(index, False)
         for number, row in enumerate(rows):
-            comparison.take(number, row, "k-k-k")
-        comparison.settle(set())
+            comparison.compare(number, row, "k-k-k")
+        comparison.write(set())
         return process_time() - clock
 
     assert planned() < 5

@@ -9,10 +9,9 @@ from rasters import north_up
 from servers import ids, lines, serving, write_scenes
 
 from workflows.errors import CatalogInvalid, CatalogUnreachable, OptionInvalid, WorkflowError
-from workflows.pairs.checked import table_catalog, two_folder_catalog
 from workflows.pairs.folders import UNMATCHED, folder_catalog
 from workflows.pairs.options import CatalogOptions
-from workflows.pairs.sources import read_catalog
+from workflows.pairs.sources import read_catalog, table_catalog, two_folder_catalog
 from workflows.pairs.table import write_pairs
 
 

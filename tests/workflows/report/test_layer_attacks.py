@@ -18,9 +18,9 @@ from archive_rows import change, report
 
 from tiling import UnsafeReference
 from workflows import polygon_files
-from workflows.areas import area_of, read_area
 from workflows.bounded import bounded_memory, check_depth
 from workflows.errors import ContextInvalid, GivenInvalid, OptionInvalid, PairTableInvalid, ReportInvalid
+from workflows.option_fields import area_of, read_area
 from workflows.pairs.table import read_pairs
 from workflows.polygon_files import PolygonFiles
 from workflows.report import reading

@@ -10,7 +10,7 @@ from archive_rows import change, report
 
 from rscc.evaluation.bootstrap import wilson_interval
 from workflows.errors import MarksInvalid
-from workflows.report.precision import precision_of
+from workflows.report.review import precision_of
 
 SOURCE = Path("sample.geojson")
 

@@ -44,8 +44,8 @@ _VERSION = 3
 _PLACE = ("pair", "site", "state", "date_before", "date_after", "before", "after")
 _COUNTS = {"changes": pa.int64(), "area_m2": pa.float64(), "tiles": pa.int64()}
 _FAILURE = ("kind", "error", "line")
-# Members of the run record that the layers have; older reports lack the last.
-_SHARED, _HASH = ("model", "settings", "versions"), "settings_sha256"
+# Members of the run record that the layers have.
+_SHARED = ("model", "settings", "versions", "settings_sha256")
 _SUMMARY = (*_PLACE, *_COUNTS, "seconds", *_FAILURE)
 _PAIRS = pa.schema(
     {
@@ -136,7 +136,7 @@ def _tables(
                 report = _report(folder, row)
                 pair = _pair(row, report)
                 changes = [] if report is None else [change_row(feature) for feature in report["features"]]
-                shared = None if report is None else _shared(report["rscc"])
+                shared = None if report is None else {name: report["rscc"][name] for name in _SHARED}
             except Exception:  # a tampered report may make shapely raise anything
                 damaged.append(row.pair)
                 continue
@@ -165,12 +165,6 @@ def _report(folder: ArchiveFolder, row: PairState) -> dict[str, Any] | None:
         return None
     report: dict[str, Any] = parsed_json(read_file(folder.pair_folder(row.pair) / REPORT, LARGEST_BYTES))
     return {**report, "features": completed(report["features"], report["rscc"])}
-
-
-def _shared(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a run record that the layers have."""
-    known = {name: record[name] for name in _SHARED}
-    return known | ({_HASH: record[_HASH]} if _HASH in record else {})
 
 
 def in_common(record: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

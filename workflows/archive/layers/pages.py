@@ -11,14 +11,20 @@ from workflows.archive.folder import PAGE, THUMBNAILS
 from workflows.archive.index import DONE
 from workflows.archive.overview import archive_overview
 from workflows.errors import OutputNotWritable, WorkflowError
+from workflows.files import write_together
 from workflows.options import ServerOptions
 from workflows.progress import Progress, report_progress
-from workflows.report.page.archive import write_archive_page
 from workflows.report.page.chips import chips_of
+from workflows.report.page.template import Template, check_page_name, data_text, legible, page_file
 from workflows.report.reading import open_report
 
 EACH = 24
 """Changes of a pair that have thumbnails, the largest."""
+_TEMPLATE = Template(
+    "archive.html",
+    ("page.css", "archive.css"),
+    ("base.js", "archive.js", "view.js", "world.js", "pointer.js", "rows.js", "pairs.js"),
+)
 
 
 def write_pages(archive: Archive, servers: ServerOptions, progress: Progress | None = None) -> list[str]:
@@ -39,8 +45,7 @@ def write_pages(archive: Archive, servers: ServerOptions, progress: Progress | N
         except (TilingError, WorkflowError):
             without.append(pair)
         report_progress(progress, "pages", number, len(done))
-    page = archive.folder.page
-    write_archive_page(archive_overview(archive.folder.path, page), page, overwrite=True)
+    write_archive_page(archive.folder.path, archive.folder.page, overwrite=True)
     return without
 
 
@@ -62,3 +67,16 @@ def _is_newer(made: Path, report: Path) -> bool:
         return not made.is_symlink() and made.stat().st_mtime_ns >= report.stat().st_mtime_ns
     except OSError:
         return False
+
+
+def write_archive_page(folder: Path, page: Path, overwrite: bool) -> None:
+    """Write the page of an archive: a map of its pairs, their dates, their changes, links to their reports.
+
+    Raises:
+        ReportsDamaged: a report of a pair that is done is missing or damaged.
+    """
+    check_page_name(page, overwrite)
+    overview = archive_overview(folder, page)
+    # The scripts that all pages share read the members of the map at the top level.
+    data = data_text(legible({**overview, **overview["map"]}))
+    write_together({page: list(_TEMPLATE.joined(data=data, world=page_file("world.json")))})

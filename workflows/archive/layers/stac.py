@@ -3,16 +3,15 @@
 Links are relative, so an archive can be moved or put on a server.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.archive.folder import ITEM, REPORT, STYLE
+from workflows.archive.index import PairState
 from workflows.archive.reports import found_in
 from workflows.bounded import check_depth
 from workflows.dates import PartialDate, parse_date
@@ -21,13 +20,10 @@ from workflows.report.geojson import (
     box_across,
     collection_bbox,
     geometry_member,
-    json_text,
+    json_lines,
     outlines_in,
     rounded,
 )
-
-if TYPE_CHECKING:
-    from workflows.archive.index import PairState
 
 STAC_VERSION = "1.1.0"
 PROCESSING = "https://stac-extensions.github.io/processing/v1.2.0/schema.json"
@@ -152,11 +148,9 @@ def item_link(href: str) -> dict[str, str]:
 
 def linked_lines(head: Mapping[str, Any], links: Iterable[Mapping[str, str]]) -> Iterator[str]:
     """Yield the text of a catalog with some members and links, one link a line."""
-    yield json_text({"type": "Catalog", "stac_version": STAC_VERSION, "stac_extensions": [], **head})[:-1]
-    yield ', "links": [\n' + json_text({"rel": "root", "href": "./catalog.json", "type": _JSON})
-    for link in links:
-        yield ",\n" + json_text(link)
-    yield "\n]}\n"
+    members = {"type": "Catalog", "stac_version": STAC_VERSION, "stac_extensions": [], **head}
+    root = {"rel": "root", "href": "./catalog.json", "type": _JSON}
+    return json_lines(members, "links", chain((root,), links))
 
 
 def _interval(run: Mapping[str, Any]) -> tuple[str, str]:

@@ -5,8 +5,6 @@ back as crashed when it has ended more than ``allowed-failures`` of them. A clus
 needs the same version of rscc on its scheduler and its workers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets
@@ -15,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Self
 
 from distributed import Client, Future, KilledWorker, SpecCluster
 from distributed.system import MEMORY_LIMIT
@@ -161,7 +159,7 @@ class Engine:
         self._open.cancel([future for _, future in waiting.values()])
         return [*suspects, *(task.pair for task, _ in waiting.values())]
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.enter_context(quiet_dask())
             place: str | SpecCluster | None = self._scheduler

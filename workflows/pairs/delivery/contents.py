@@ -1,15 +1,11 @@
 """Tell what a raster shows from its name and header: a picture, one band, a mask, an elevation model."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from tiling import SceneInfo
+from tiling import SceneInfo, grid_of
 
 VISUAL, COLOR, STACK = "visual picture", "colour picture", "stack of bands"
 PAN, BAND = "panchromatic band", "single band"
@@ -101,8 +97,6 @@ def _any(pattern: str, words: Iterable[str]) -> bool:
 
 def content_of(name: str, info: SceneInfo) -> Content:
     """Return what a raster shows, from its path under its source and its header."""
-    from tiling import grid_of
-
     colors = [color for color in info.colors if color != "alpha"]
     bands = 3 if info.palette is not None else len(colors)
     kind = kind_by_name(name, bands)

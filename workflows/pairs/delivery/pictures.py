@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import shapely
 
+from tiling import describe, spectral_parts, stack_vrt
 from workflows.files import write_together
 from workflows.pairs.catalog import Scene, Skipped, Stack
 from workflows.pairs.delivery.contents import NO_PICTURES, PLURALS, STACK, Content
+from workflows.printable import listed
 
 _SAME_GROUND = 0.5
 """Share of the smaller raster that lies in the better one, if both are of one delivery."""
@@ -158,8 +160,7 @@ def _numbered(counts: dict[str, int]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    short = list(dict.fromkeys(name.rpartition("/")[2] for name in names))
-    return ", ".join(short[:_EXAMPLES]) + (", ..." if len(short) > _EXAMPLES else "")
+    return listed(list(dict.fromkeys(name.rpartition("/")[2] for name in names)), _EXAMPLES)
 
 
 def stacks_of(scenes: Sequence[Scene]) -> tuple[list[Stack], list[str]]:
@@ -182,8 +183,6 @@ def stacks_of(scenes: Sequence[Scene]) -> tuple[list[Stack], list[str]]:
 
 
 def _stack(members: Sequence[Scene]) -> Stack | None:
-    from tiling import spectral_parts
-
     contents = [scene.content for scene in members if scene.content is not None]
     landsat = _LANDSAT.match(os.path.basename(members[0].location))
     numbers = spectral_parts([content.band for content in contents], int(landsat[1]) if landsat else None)
@@ -203,7 +202,5 @@ def _stack(members: Sequence[Scene]) -> Stack | None:
 
 def write_stack(stack: Stack) -> None:
     """Write the VRT of a stack."""
-    from tiling import describe, stack_vrt
-
     text = stack_vrt({part: describe(scene.location) for part, scene in stack.bands.items()})
     write_together({Path(stack.scene.location): [text]})

@@ -4,8 +4,6 @@ A GeoPackage is read as the SQLite file that it is, not by GDAL: GDAL would open
 name, and what that refers to. Only plain tables are read, and time and bytes are bounded.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import suppress

@@ -1,10 +1,7 @@
 """Write and read changes as GeoParquet, in groups of rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from rscc.files import parsed_json
+from rscc.sequences import batches
 from workflows.bounded import check_parquet
 from workflows.report.change import KINDS, LISTS, PROPERTIES, Change, attributes_of, given_columns, is_valid
 from workflows.report.geojson import CRS, parts_of
@@ -86,13 +84,6 @@ def change_row(feature: Any) -> Row:
     return {**own, GEOMETRY: geometry}
 
 
-def in_groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Yield rows in lists of at most :data:`GROUP`."""
-    rest = iter(rows)
-    while group := list(islice(rest, GROUP)):
-        yield group
-
-
 def write_changes(
     path: Path, rows: Iterable[Row], record: Callable[[], Any], schema: pa.Schema = SCHEMA
 ) -> None:
@@ -107,7 +98,7 @@ def write_changes(
     """
     whole = np.full(4, np.nan)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for group in in_groups(rows):
+        for group in batches(rows, GROUP):
             geometries = np.array([row[GEOMETRY] for row in group], dtype=object)
             # Not a number where a geometry is empty.
             bounds, around = shapely.bounds(geometries).tolist(), shapely.total_bounds(geometries)
@@ -160,7 +151,7 @@ def read_rows(path: Path, most: int) -> list[Row]:
 
 
 def read_groups(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that :class:`ChangeTable` wrote, for formats without lists: lists as JSON, no boxes."""
+    """Yield the rows that :func:`write_changes` wrote, for formats without lists: lists as JSON, no boxes."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(GROUP, columns=PLAIN_SCHEMA.names):
             columns = [

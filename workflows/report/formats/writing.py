@@ -17,6 +17,7 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from rscc.files import guarded_cell
+from rscc.sequences import batches as in_groups
 from tiling import geodesic_area_m2, transformer
 from workflows.files import Content
 from workflows.report.change import GIVEN, Change, Chips, columns_of, feature_of
@@ -24,13 +25,13 @@ from workflows.report.formats.geopackage import Layer, write_geopackage, writing
 from workflows.report.formats.layers import CHIP_FIELDS
 from workflows.report.formats.parquet import (
     GEOMETRY,
+    GROUP,
     PLAIN_SCHEMA,
     REPORT_SCHEMA,
     Row,
     change_row,
     given_cells,
     given_fields,
-    in_groups,
     write_changes,
 )
 from workflows.report.geojson import CRS, json_text, outlines_in, parts_of, polygons_in
@@ -209,5 +210,5 @@ def batches(
         }
         return {**values, GEOMETRY: shapely.to_wkb(geometry)}
 
-    for group in in_groups(map(cells, rows)):
+    for group in in_groups(map(cells, rows), GROUP):
         yield pa.RecordBatch.from_pylist(group, schema)

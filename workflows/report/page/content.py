@@ -1,6 +1,7 @@
 """The content of a page: plain values, and texts without characters that steer or hide what is shown."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,13 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from tiling import Window
+from workflows.options import GROUP_DISTANCE, GROUP_PIXELS, MIN_AREA, MIN_PIXELS
 from workflows.report.change import Change, feature_of
 from workflows.report.edited import BY_HAND
+from workflows.report.looked_at import number_in
 from workflows.report.page.imagery import Picture
-from workflows.report.page.made import file_name, how_made, without_folders
 from workflows.report.page.template import legible
-from workflows.report.record import of_scenes, run_id, text_in
+from workflows.report.record import Run, of_scenes, run_id, text_in, value_in
 from workflows.report.scenes import STEPS, Pictured, largest_part
 from workflows.report.summary import summary_of
 
@@ -48,7 +50,7 @@ def page_content(
         "model": {key: text_in(record, "model", key) for key in ("name", "version")},
         "started": text_in(record, "started"),
         "rscc": text_in(record, "versions", "rscc"),
-        "made": [list(term) for term in how_made(record)],
+        "made": how_made(record),
         "warnings": [without_folders(str(one), record) for one in warnings]
         if isinstance(warnings, list)
         else [],
@@ -115,3 +117,48 @@ def rings_of(outline: MultiPolygon, window: Window) -> list[list[int]]:
             whole = np.rint(corners * STEPS).astype(int)
             rings.append([int(value) for value in np.diff(whole, axis=0, prepend=0).ravel()])
     return rings
+
+
+def file_name(path: str | None) -> str | None:
+    """Return the last part of a path of any system or of an address: folders are not for everybody."""
+    return path and (re.split(r"[\\/]", path.rstrip("\\/"))[-1] or None)
+
+
+def without_folders(text: str, run: Run) -> str:
+    """Return a text that names the scenes of a record without their folders."""
+    paths = filter(None, of_scenes(run, "path").values())
+    for path in sorted(paths, key=len, reverse=True):
+        text = text.replace(path, file_name(path) or path)
+    return text
+
+
+def how_made(run: Run) -> list[list[str]]:
+    """Return names and values of what decided about the changes: threshold, tiles, limits."""
+    return [[name, value] for name, value in _terms(run) if value]
+
+
+def _terms(run: Run) -> Iterator[tuple[str, str | None]]:
+    gsd, threshold = number_in(run, "tiling", "gsd"), number_in(run, "settings", "threshold")
+    tile, overlap = number_in(run, "tiling", "tile"), number_in(run, "tiling", "overlap")
+    yield "Threshold", f"change probability of {threshold:g}" if threshold else None
+    yield "Tiles", f"{tile:,.0f} pixels, overlap {overlap:,.0f} pixels" if tile else None
+    least = number_in(run, "settings", "min_area") or max(MIN_AREA, MIN_PIXELS * gsd**2)
+    yield "Smallest change", f"{least:,.0f} m\u00b2" if gsd else None
+    yield "Grouping", _grouping(run, gsd) if gsd else None
+    limits = _limits(run)
+    yield "Limits", limits and f"the model is made for {limits} m per pixel"
+
+
+def _grouping(run: Run, gsd: float) -> str:
+    distance = number_in(run, "settings", "group_distance")
+    if value_in(run, "settings", "group_distance") is None:
+        distance = max(GROUP_DISTANCE, GROUP_PIXELS * gsd)
+    return f"outlines up to {distance:g} m apart are one change" if distance else "each outline is a change"
+
+
+def _limits(run: Run) -> str | None:
+    """Return the range of the model in metres per pixel; None where the record has none."""
+    gsd_range = value_in(run, "model", "gsd_range")
+    if not isinstance(gsd_range, list) or not all(type(one) in (int, float) for one in gsd_range):
+        return None
+    return " to ".join(f"{one:g}" for one in gsd_range) if len(gsd_range) == 2 else None

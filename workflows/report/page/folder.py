@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tiling import ScenePair, Window
+from tiling import ScenePair, Window, open_regular
 from workflows.errors import OutputExists
 from workflows.files import check_folder, write_together
 from workflows.progress import Progress, report_progress
@@ -60,21 +60,18 @@ def _obstacle(folder: Path) -> str | None:
     if folder.is_symlink() or not folder.is_dir():
         return "is no folder"
     page = folder / PAGE
-    if page.is_symlink() or not page.is_file() or not _is_page(page):
+    try:
+        with open(page, "rb", opener=open_regular) as file:
+            is_ours = _MARK in file.read(_HEAD) and not page.is_symlink()
+    except OSError:
+        is_ours = False
+    if not is_ours:
         return f"has no {PAGE} that rscc wrote"
     for path in folder.rglob("*"):
         known = path in (page, folder / PICTURES) or path.match(f"{PICTURES}/*.webp")
         if not known or path.is_symlink():
             return f"holds {path.relative_to(folder)}, too"
     return None
-
-
-def _is_page(page: Path) -> bool:
-    try:
-        with page.open("rb") as file:
-            return _MARK in file.read(_HEAD)
-    except OSError:
-        return False
 
 
 def write_page_folder(

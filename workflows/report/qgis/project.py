@@ -4,11 +4,10 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -25,7 +24,7 @@ from workflows.report.geojson import CRS, bbox_of, geometry_member, json_text, p
 from workflows.report.looked_at import not_judged_outline
 from workflows.report.qgis import file_text, qgis_style
 from workflows.report.reading import open_report
-from workflows.report.record import Run, grid_crs, text_in
+from workflows.report.record import Run, grid_crs, text_in, value_in
 from workflows.report.report import Report
 from workflows.report.scenes import check_order, find_scenes
 
@@ -204,7 +203,7 @@ def _renderer(info: SceneInfo, role: str, record: Run) -> str:
 
     These are the first bands, and no stretch, where the record, which may come from anybody, has no others.
     """
-    bands, limits = (_of_role(record.get(name), role) for name in ("bands", "stretch"))
+    bands, limits = (value_in(record, name, role) for name in ("bands", "stretch"))
     if not isinstance(bands, list) or [type(band) for band in bands] != [int] * 3:
         bands = [1, 2, 3]
     if not all(1 <= band <= info.count for band in bands):
@@ -219,10 +218,6 @@ def _renderer(info: SceneInfo, role: str, record: Run) -> str:
         for colour, (low, high) in zip(_COLOURS, pairs if is_valid else (), strict=False)
     ]
     return filled("renderer.xml", contrasts="\n".join(contrasts), **dict(zip(_COLOURS, bands, strict=True)))
-
-
-def _of_role(member: Any, role: str) -> Any:
-    return member.get(role) if isinstance(member, Mapping) else None
 
 
 def _bookmarks(changes: Sequence[Change]) -> Iterator[str]:
