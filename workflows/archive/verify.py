@@ -6,7 +6,6 @@ anybody.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +66,7 @@ class Verifier:
     after: str | None = None
     model: str | None = None
     scenes: SceneIdentities = field(default_factory=lambda: SceneIdentities({}, full=True))
+    _folders: dict[str, tuple[ModelFolder, tuple[str, str]]] = field(default_factory=dict)
 
     def verify(self, path: Path) -> Iterator[Verification]:
         """Yield the findings on a report, on a layer of an archive, or on each report of an archive."""
@@ -129,7 +129,7 @@ class Verifier:
         subjects = ("weights", *(("facts",) if recorded.get("facts_sha256") else ()), "card")
         name = self.model or str(recorded.get("name"))
         try:
-            folder, (weights, facts) = _hashed_model(name)
+            folder, (weights, facts) = self._folder(name)
         except (ModelNotFound, OSError, ValueError):
             text = f"{printable(name)}: no such model here; give --model, a name or a folder"
             yield from (Finding(subject, MISSING, text) for subject in subjects)
@@ -151,11 +151,11 @@ class Verifier:
         if isinstance(recorded.get("detector"), Mapping):
             yield _detector_finding(folder, recorded["detector"])
 
-
-@cache
-def _hashed_model(name: str) -> tuple[ModelFolder, tuple[str, str]]:
-    path = find_model(name)
-    return open_model_folder(path, check_hashes=True), hashes_of(path)
+    def _folder(self, name: str) -> tuple[ModelFolder, tuple[str, str]]:
+        if name not in self._folders:
+            path = find_model(name)
+            self._folders[name] = open_model_folder(path, check_hashes=True), hashes_of(path)
+        return self._folders[name]
 
 
 def _card(folder: ModelFolder, recorded: Mapping[str, Any]) -> ModelCard:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from workflows.archive.estimate import Estimate
     from workflows.archive.run import ArchiveSummary
     from workflows.archive.workers.engine import Engine
+    from workflows.archive.workers.tasks import ModelSource
 
 MAX_WORKERS = 4096
 INCOMPLETE = 3
@@ -122,12 +124,6 @@ def batch(
 
         pick_device(device, hold=False)  # raises where this machine lacks it, before anything is written
 
-    def engine() -> Engine:
-        from workflows.archive.workers.engine import Engine  # Dask, only where pairs are to be processed
-
-        memory = options.memory or 0
-        return Engine(source, workers=workers, scheduler=scheduler, retries=retries, memory=memory)
-
     with terminal.progress() as update:
         if dry_run:
             from workflows.archive.estimate import estimate_archive
@@ -143,7 +139,7 @@ def batch(
             rows,
             output,
             card,
-            engine,
+            partial(_engine, source, workers, scheduler, retries, options.memory or 0),
             options,
             work,
             progress=update,
@@ -153,6 +149,15 @@ def batch(
     terminal.result(archive_summary(result, output), {"archive": str(output), **asdict(result)})
     if result.failed or result.kept:
         raise typer.Exit(INCOMPLETE)
+
+
+def _engine(
+    source: ModelSource, workers: int | None, scheduler: str | None, retries: int, memory: int
+) -> Engine:
+    """Make the engine; Dask is imported only where pairs are to be processed."""
+    from workflows.archive.workers.engine import Engine
+
+    return Engine(source, workers=workers, scheduler=scheduler, retries=retries, memory=memory)
 
 
 def archive_summary(result: ArchiveSummary, output: Path) -> str:
