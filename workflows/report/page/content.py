@@ -50,7 +50,7 @@ def page_content(
         "model": {key: text_in(record, "model", key) for key in ("name", "version")},
         "started": text_in(record, "started"),
         "rscc": text_in(record, "versions", "rscc"),
-        "made": [[name, value] for name, value in _terms(record) if value],
+        "made": how_made(record),
         "warnings": [without_folders(str(one), record) for one in warnings]
         if isinstance(warnings, list)
         else [],
@@ -132,8 +132,12 @@ def without_folders(text: str, run: Run) -> str:
     return text
 
 
+def how_made(run: Run) -> list[list[str]]:
+    """Return names and values of what decided about the changes: threshold, tiles, limits."""
+    return [[name, value] for name, value in _terms(run) if value]
+
+
 def _terms(run: Run) -> Iterator[tuple[str, str | None]]:
-    """Yield names and values of what decided about the changes: threshold, tiles, limits."""
     gsd, threshold = number_in(run, "tiling", "gsd"), number_in(run, "settings", "threshold")
     tile, overlap = number_in(run, "tiling", "tile"), number_in(run, "tiling", "overlap")
     yield "Threshold", f"change probability of {threshold:g}" if threshold else None

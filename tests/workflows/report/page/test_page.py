@@ -16,7 +16,7 @@ from pages import made_page, made_report, square, squares
 from tiling import NoOverlap
 from workflows.errors import ReportInvalid
 from workflows.printable import printable
-from workflows.report.page.made import how_made
+from workflows.report.page.content import how_made
 from workflows.report.page.template import data_text, legible
 from workflows.report.report import Report
 
