@@ -63,6 +63,13 @@ def test_pages_are_made_again_only_where_the_report_is_newer_or_scenes_are_there
     assert code == 0 and second in err and folder.page.is_file()
 
 
+def test_the_largest_changes_are_listed_and_the_rest_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(overview.LargestChanges.__init__, "__defaults__", (5,))
+    told = made_archive_page(tmp_path, usual_rows()).data
+    assert told["changes_in_all"] == 12
+    assert [one["area_m2"] for one in told["changes"]] == [600, 500, 400, 400, 300]
+
+
 @pytest.mark.parametrize(
     "hostile",
     [b"", b"[1]", b'{"1": ["<img src=x>", "a"]}', b'{"1": ["a"]}', b'{"1": [1, 2]}', b'{"1": "ab"}'],

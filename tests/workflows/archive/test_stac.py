@@ -12,7 +12,7 @@ from archive_rows import change, failed_state, install, new_claim, pair_state, r
 from shapely.geometry import MultiPolygon, box, mapping
 
 from workflows.archive.layers.layers import write_layers
-from workflows.archive.layers.stac import pair_geometry, stac_item
+from workflows.archive.layers.stac import PROCESSING, pair_geometry, stac_item
 
 pytest.importorskip("jsonschema", reason="pystac validates with jsonschema")
 pytestmark = pytest.mark.usefixtures("core_schemas")
@@ -42,6 +42,23 @@ def test_items_are_valid(found):
     item = item_of(found)
     assert pystac.Item.from_dict(item).validate()
     assert json.loads(json.dumps(item, allow_nan=False)) == item
+
+
+def test_an_item_says_what_was_found_with_what():
+    item = item_of(report(change(1), change(2)))
+    properties = item["properties"]
+    assert (properties["rscc:changes"], properties["rscc:area_m2"], properties["gsd"]) == (2, 200.5, 0.5)
+    assert properties["title"] == "Changes: a"
+    assert properties["rscc:model"] == "brightness 1.2.3"
+    assert properties["rscc:before"] == "/scenes/before.tif"
+    assert item["stac_extensions"] == [PROCESSING]
+    assert {name: value for name, value in properties.items() if name.startswith("processing:")} == {
+        "processing:level": "L4",
+        "processing:lineage": "Changes between two scenes, found and described by brightness 1.2.3",
+        "processing:software": {"rscc": "0.1.0"},
+    }
+    links = {name: asset["href"] for name, asset in item["assets"].items()}
+    assert links == {"changes": "./changes.geojson", "style": "./changes.qml"}
 
 
 @pytest.mark.parametrize(

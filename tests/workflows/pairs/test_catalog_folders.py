@@ -224,6 +224,23 @@ def test_other_sources_are_refused(tmp_path, monkeypatch, sources, named):
     assert "hush" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("sources", "options", "flag"),
+    [
+        (["a"], {"collections": ("x",)}, "--collection"),
+        (["a"], {"bounds": (0, 0, 1, 1)}, "--bbox"),
+        (["t.csv"], {"pair": "all"}, "--pair"),
+        (["a", "b"], {"first_date": "2015"}, "--from"),
+        (["a", "b"], {"min_overlap": 5}, "--min-overlap"),
+    ],
+)
+def test_options_without_effect_are_refused(tmp_path, monkeypatch, sources, options, flag):
+    monkeypatch.chdir(tmp_path)
+    write_scenes(tmp_path, "a/2015.tif", "b/2016.tif")
+    with pytest.raises(OptionInvalid, match=flag):
+        read_catalog(sources, CatalogOptions(**options))
+
+
 @pytest.mark.parametrize("pattern", [r"((a|aa)+)$!", r"(?:(a|a)+)c$"])
 def test_a_pattern_that_would_take_for_ever_is_refused(tmp_path, monkeypatch, pattern):
     monkeypatch.setattr("workflows.pairs.folders.MATCH_SECONDS", 0.1)
