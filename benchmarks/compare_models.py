@@ -42,7 +42,8 @@ def read_variants(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]
 
 def train_one(name: str, seed: int, arguments: argparse.Namespace) -> None:
     """Train one variant with one seed, in this process."""
-    from rscc.configs import config_from_dict
+    from rscc.config import Config
+    from rscc.settings import build
     from rscc.training.train_model import train_model
     from rscc.training.training_run import RunPaths
 
@@ -56,7 +57,7 @@ def train_one(name: str, seed: int, arguments: argparse.Namespace) -> None:
         cache=arguments.output / "features",
     )
     command = f"python benchmarks/compare_models.py, variant {name}, seed {seed}"
-    train_model(config_from_dict(values, name), paths, name=f"{name}-{seed}", command=command, resume=True)
+    train_model(build(Config, values, name), paths, name=f"{name}-{seed}", command=command, resume=True)
 
 
 def run_folder(output: Path, name: str, seed: int) -> Path:
@@ -69,13 +70,14 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     import torch
 
     from rscc.captioner import Captioner
-    from rscc.configs import config_from_dict
+    from rscc.config import Config
     from rscc.data.benchmarks.levir_cc import LevirCC
     from rscc.evaluation.metrics import CaptionScorer
     from rscc.evaluation.predictions import PairPrediction
     from rscc.evaluation.scoring import score_predictions
     from rscc.facts.pair_captions import decoder_captions
     from rscc.model_folder import load_model, open_model_folder
+    from rscc.settings import build
     from rscc.training.validation import encoded_batches
 
     records = LevirCC(arguments.data, "test")
@@ -85,7 +87,7 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
             folder = open_model_folder(path / "model")
             model = load_model(folder)
             captioner = Captioner(model, folder, device="cpu")
-            config = config_from_dict(json.loads((path / "config.json").read_text(encoding="utf-8")), name)
+            config = build(Config, json.loads((path / "config.json").read_text(encoding="utf-8")), name)
             rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
             predictions = []
             for encoded in encoded_batches(model, records, config):

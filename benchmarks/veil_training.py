@@ -33,8 +33,7 @@ from torch.nn import functional as F
 
 from rscc.data.pairs import read_rgb
 from rscc.visibility.cells import CELL, CHANNELS, WHOLE, cells_of
-from rscc.visibility.detector import WEIGHTS
-from rscc.visibility.network import VeilNetwork
+from rscc.visibility.detector import WEIGHTS, VeilNetwork
 from rscc.weights import load_weights, save_weights
 
 UNCHANGED, OTHER_LIGHT, LOOK_ALIKES = 0.15, 0.3, 0.55

@@ -19,9 +19,8 @@ from make_demo_scene import make_scene
 from PIL import Image
 
 from rscc.configs import load_config
-from rscc.training.initial_weights import finetuning_config, open_start
 from rscc.training.train_model import train_model
-from rscc.training.training_run import RunPaths
+from rscc.training.training_run import RunPaths, finetuning_config, open_start
 
 SIDE = 256
 """Side of an image in pixels, the tile size of the model."""

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from rscc.devices import fast_bf16, fast_int8, pick_device
-from rscc.facts.calibration import FlagCalibration, changed_probability
+from rscc.facts.calibration import changed_probability
 from rscc.facts.explanations import Explanation, explain_features
 from rscc.facts.pair_captions import decoder_captions, fact_answers, fact_captions, with_lone_changes
 from rscc.folders import DEFAULT_MODEL
@@ -29,11 +29,11 @@ from rscc.model_folder import (
     open_model_folder,
     use_int8,
 )
-from rscc.models.localisers import LOCALISERS
+from rscc.models.localisers import Localiser
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.change_detector import ChangeDetector
-from rscc.models.shared.search_rules import SearchRules
+from rscc.models.shared.generation import SearchRules
 from rscc.models.torchgeo_detector import TorchGeoDetector, load_torchgeo
 from rscc.models.trunks.backbone import fold_norms
 from rscc.structures import Caption, ChangePrediction, DifferenceFeatures
@@ -241,7 +241,7 @@ class Captioner:
         with self._inference():
             if ground and self.facts is not None:
                 return self._by_facts(self._encode(before, after), assume_changed)[1]
-            head = not assume_changed and self._flag is not None and self._flag.reads_evidence
+            head = not assume_changed and self.card.flag is not None and self.card.flag.reads_evidence
             return self._by_decoder(
                 self._encode(before, after, head=head),
                 beams=beams,
@@ -319,9 +319,9 @@ class Captioner:
             assert features.change_logits is not None
             maps = enlarge_maps(features.change_logits, size).sigmoid()
         else:
-            finder = LOCALISERS[localiser](self.card.changed_threshold, self._rules, self._flag)
+            finder = Localiser(localiser, self.card.changed_threshold, self._rules, self.card.flag)
             maps = finder.maps(self._model, features, size)
-        changed = changed_probability(features, self._flag)
+        changed = changed_probability(features, self.card.flag)
         check_finite(self.card.name, maps, changed)
         return ChangePrediction(maps.cpu().numpy(), changed.cpu().numpy())
 
@@ -350,10 +350,6 @@ class Captioner:
 
     def _by_decoder(self, features: DifferenceFeatures, **options: Any) -> list[Caption]:
         return decoder_captions(self._model, self.card, features, self._rules, **options)
-
-    @property
-    def _flag(self) -> FlagCalibration | None:
-        return None if self.card.calibration is None else self.card.calibration.changed
 
     def _tensor(self, images: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(images)).to(self.device)

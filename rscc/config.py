@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from rscc.settings import check, check_choice, check_sizes, is_finite
+from rscc.settings import check, check_choice, check_sizes, of_type
 
 OBJECTIVES = ("likelihood", "language")
 SELECTORS = ("cider", "mask_f1", "perplexity")
@@ -39,7 +39,7 @@ class ModelConfig:
         max_words: longest caption in tokens, begin and end included.
         pool: side of the squares of the trunk's last map that are averaged to one position.
         grounded: add positions and the change head's map to the encoder's input, see
-            :mod:`rscc.models.shared.grounding`; for a trunk with a trained change head.
+            :class:`rscc.models.shared.change_detector.Grounding`; for a trunk with a trained change head.
         options: options of the paper's model, which checks them.
     """
 
@@ -233,11 +233,6 @@ MOST_BEAMS = 20
 """Maximum width of a beam search: wider ones need more memory than planned and find no better words."""
 
 
-def check_support(support: int) -> None:
-    """Raise ConfigInvalid for an invalid :attr:`CardConfig.support`."""
-    check(0 <= support <= MOST_BEAMS, f"card.support {support} is not in 0..{MOST_BEAMS}")
-
-
 SENTENCES = {
     "decoder": "its fact heads; its decoder where it has none",
     "land cover": "indices of the scenes' bands, such as NDVI, and not from its decoder",
@@ -253,7 +248,7 @@ class CardConfig:
         description: one line; by default made of model, trunk and data.
         gsd_range: finest and coarsest native metres per pixel the model is meant for.
         support: width of the beam search that ranks by agreement, at most 20, see
-            :mod:`rscc.models.shared.sentence_ranking`; 0 ranks by likelihood.
+            :mod:`rscc.models.shared.generation`; 0 ranks by likelihood.
         cost: time and energy that the model takes, with the machine of the measurement.
         sentences: source of the sentences without fact heads, a key of :data:`SENTENCES`.
         search_size: see :class:`~rscc.model_folder.ModelCard`.
@@ -274,7 +269,7 @@ class CardConfig:
         check_choice("card.sentences", self.sentences, SENTENCES)
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1] < math.inf
         check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
-        check_support(self.support)
+        check_sizes(self, "card", support=(0, MOST_BEAMS))
 
 
 @dataclass(frozen=True)
@@ -303,11 +298,7 @@ class Config:
             object.__setattr__(self, "loss", {**self.loss, "changed": 0.0, "change_mask": 0.0})
             object.__setattr__(self, "data", dataclasses.replace(self.data, augment=False))
         for name, weight in self.loss.items():
-            check(is_finite(weight), f"loss.{name} is {weight!r}; expected a finite number")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that :func:`config_from_dict` reads back."""
-        return dataclasses.asdict(self)
+            of_type(float, weight, f"loss.{name}")
 
 
 def check_follow(follow: str, difference: str, *codes: str) -> None:

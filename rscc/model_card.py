@@ -9,10 +9,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rscc.config import MOST_TILE, SENTENCES, check_support
+from rscc.config import MOST_BEAMS, MOST_TILE, SENTENCES
 from rscc.errors import DetectorInvalid
-from rscc.facts.calibration import Calibration
-from rscc.settings import check, check_choice
+from rscc.facts.calibration import Calibration, FlagCalibration
+from rscc.settings import check, check_choice, check_sizes
 
 # Sources of polygons, by the ``localiser`` of a card.
 LOCALISATIONS = {
@@ -85,7 +85,7 @@ class ModelCard:
     def __post_init__(self) -> None:
         check_choice("card.localiser", self.localiser, LOCALISATIONS)
         check_choice("card.sentences", self.sentences, SENTENCES)
-        check_support(self.support)
+        check_sizes(self, "card", support=(0, MOST_BEAMS))
         self._check_sizes()
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
         metres = 0 < self.gsd < math.inf and low_high
@@ -94,6 +94,11 @@ class ModelCard:
         check(ranges, "card.ranges must be numbers above 0")
         shares = 0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf
         check(shares, "card.threshold must be in 0..1, card.changed_threshold a number from 0")
+
+    @property
+    def flag(self) -> FlagCalibration | None:
+        """The calibration of P(changed), if there is one."""
+        return None if self.calibration is None else self.calibration.changed
 
     def _check_sizes(self) -> None:
         tile, searched, side = self.tile_size, self.search_size, self.position_size

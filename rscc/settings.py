@@ -34,11 +34,6 @@ def check_sizes(config: object, where: str, **ranges: tuple[int, int]) -> None:
         check(value <= most, f"{where}.{name} {value} is above {most}")
 
 
-def is_finite(value: object) -> bool:
-    """Return whether a value is a finite number; a bool is not a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def build(cls: type[T], values: dict[str, Any], where: str) -> T:
     """Build a settings dataclass from plain values."""
     hints = typing.get_type_hints(cls)

@@ -7,19 +7,17 @@ import of ``torchvision``: only if the library cannot be loaded does it declare 
 kernel, so that calling them still fails with a clear error.
 """
 
-import importlib.machinery
 import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 PACKAGE = "torchvision"
-MISSING_OPERATORS = ("nms", "qnms")
 _SIGNATURE = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 # The declarations live as long as the object that made them.
@@ -56,28 +54,20 @@ def declare_missing_operators(package_folder: Path) -> tuple[str, ...]:
     """
     import torch
 
-    if _load_compiled_library(package_folder):
-        return ()
-    missing = tuple(name for name in MISSING_OPERATORS if not hasattr(torch.ops.torchvision, name))
+    library = next(filter(Path.is_file, (package_folder / f"_C{end}" for end in EXTENSION_SUFFIXES)), None)
+    if library is not None:
+        if sys.platform == "win32":
+            os.add_dll_directory(str(package_folder))  # where Windows finds the library's own dependencies
+        try:
+            torch.ops.load_library(library)
+        except (ImportError, OSError):
+            pass
+        else:
+            return ()
+    missing = tuple(name for name in ("nms", "qnms") if not hasattr(torch.ops.torchvision, name))
     if missing:
-        library = torch.library.Library(PACKAGE, "FRAGMENT")
+        fragment = torch.library.Library(PACKAGE, "FRAGMENT")
         for name in missing:
-            library.define(name + _SIGNATURE)
-        _declarations.append(library)
+            fragment.define(name + _SIGNATURE)
+        _declarations.append(fragment)
     return missing
-
-
-def _load_compiled_library(package_folder: Path) -> bool:
-    import torch
-
-    details = (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES)
-    spec = importlib.machinery.FileFinder(str(package_folder), details).find_spec("_C")
-    if spec is None or spec.origin is None:
-        return False
-    if sys.platform == "win32":
-        os.add_dll_directory(str(package_folder))  # where Windows finds the library's own dependencies
-    try:
-        torch.ops.load_library(spec.origin)
-    except (ImportError, OSError):
-        return False
-    return True

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as modules
 from torch.overrides import TorchFunctionMode
 
-from rscc.errors import ModelFolderInvalid, NonFiniteOutput
+from rscc.errors import ModelFolderInvalid, NonFiniteOutput, WeightsNotFound
 
 # A network has more parameters than its file: positions are computed, a weight may have two names, and a
 # trunk is built whole before its last stages are removed (ResNet-101 has 45 million numbers).
@@ -135,6 +135,30 @@ def save_weights(state: Mapping[str, Tensor], path: Path) -> None:
     save_file(dict(state), path)
     # safetensors creates files that only the owner can read.
     path.chmod(mode)
+
+
+def read_tensors(path: Path, what: str) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors or torch file by name; nothing else is unpickled.
+
+    Raises:
+        WeightsNotFound: there is no such file, or it holds anything but tensors; the message asks for
+            ``what``.
+    """
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise WeightsNotFound(f"{path}: no such file; give {what}")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can raise anything in the libraries
+        raise WeightsNotFound(
+            f"{path}: damaged, or holds more or other than tensors ({type(error).__name__}); give {what}"
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
+        raise WeightsNotFound(f"{path}: does not hold a table of tensors; give {what}")
+    return state
 
 
 def check_finite(name: str, *answers: Tensor | None) -> None:

@@ -13,22 +13,13 @@ CONFIG_FOLDER = Path(__file__).parent
 """Folder of the shipped configs."""
 
 
-def config_from_dict(values: dict[str, Any], where: str = "config") -> Config:
-    """Build a :class:`Config` from nested plain values.
-
-    Raises:
-        ConfigInvalid: an unknown key, a wrong type or a value out of range; the message says where.
-    """
-    return build(Config, values, where)
-
-
 def load_config(path: str | Path) -> Config:
     """Read a TOML file, or a shipped config by its bare name (``rdd_levir_cc``).
 
     Raises:
         ConfigInvalid: no such file or shipped config, no valid TOML, or values the schema refuses.
     """
-    return config_from_dict(_read_toml(path), Path(path).name)
+    return build(Config, _read_toml(path), Path(path).name)
 
 
 def describes_model(path: str | Path) -> bool:

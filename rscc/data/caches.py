@@ -10,9 +10,16 @@ import numpy as np
 import torch
 
 from rscc.config import Config
-from rscc.data.cache_files import Progress, identity_key, images_digest, stored_arrays
 from rscc.data.pairs import FLIPS, PairRecord, flip_array, read_pair, resize_sample
-from rscc.data.trunk_maps import store_trunk_maps, trunk_grid, weighted_mean
+from rscc.data.trunk_maps import (
+    Progress,
+    identity_key,
+    images_digest,
+    store_trunk_maps,
+    stored_arrays,
+    trunk_grid,
+    weighted_mean,
+)
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.extraction import ChangeExtractor, grid_shares

@@ -151,7 +151,7 @@ class MaskSource(_ShuffledBatches, Dataset[PairSample]):
 
 @dataclass
 class _CaptionSource(_ShuffledBatches):
-    """Pairs with one random caption each."""
+    """Pairs with one random caption each; all records have captions."""
 
     records: Sequence[PairRecord]
     text: CaptionText
@@ -162,13 +162,8 @@ class _CaptionSource(_ShuffledBatches):
         return len(self.records)
 
 
-@dataclass
 class ImageCaptionSource(_CaptionSource):
-    """Batches of images; the trunk runs in every step. Records without captions are left out."""
-
-    def __post_init__(self) -> None:
-        self._rows = np.array([i for i, record in enumerate(self.records) if record.captions], np.int64)
-        self.records = [self.records[i] for i in self._rows]
+    """Batches of images; the trunk runs in every step."""
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches."""
@@ -182,7 +177,7 @@ class ImageCaptionSource(_CaptionSource):
                 samples.append(sample)
                 captions.append(str(rng.choice(sample.captions)))
             batch = collate(samples)
-            self.cache.add_extracted(batch, self._rows[indices], flips)
+            self.cache.add_extracted(batch, indices, flips)
             self.text.add(batch, captions)
             yield batch
 
@@ -202,7 +197,7 @@ class ImageCaptionSource(_CaptionSource):
 
 
 class FeatureCaptionSource(_CaptionSource):
-    """Batches of cached trunk maps; flips are taken from the cache. All records have captions."""
+    """Batches of cached trunk maps; flips are taken from the cache."""
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches."""

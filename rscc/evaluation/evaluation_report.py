@@ -11,7 +11,6 @@ from typing import Any
 from rscc.data.leaks import LeakCheck
 from rscc.evaluation.bootstrap import Interval
 from rscc.evaluation.markdown import percent, table, unit
-from rscc.evaluation.mask_scores import SizeRecall
 from rscc.evaluation.papers import PaperTables, comparison
 from rscc.evaluation.robustness import Robustness
 from rscc.evaluation.score_rows import (
@@ -22,6 +21,7 @@ from rscc.evaluation.score_rows import (
     FactScores,
     ObjectScores,
     Share,
+    SizeRecall,
 )
 from rscc.text.object_classes import Hallucinations
 

@@ -105,7 +105,6 @@ def measure_robustness(
     records: Sequence[PairRecord],
     *,
     beams: int = 3,
-    batch_size: int = BATCH,
     disturbances: Mapping[str, Disturbance] = DISTURBANCES,
 ) -> Robustness:
     """Show a captioner pairs with swapped dates, and every image beside itself and its disturbed copies.
@@ -117,7 +116,7 @@ def measure_robustness(
         swapped(pair) for pair in records if truly_changed(pair) and describes_construction(pair.captions)
     ]
     removed = changed = 0
-    for part in batches(built, batch_size):
+    for part in batches(built, BATCH):
         before, after, _ = read_batch(part, captioner.card.tile_size)
         for caption in captioner.caption(before, after, beams=beams):
             removed += caption.changed and describes_removal(caption.text)
@@ -126,7 +125,7 @@ def measure_robustness(
     for number, (name, disturb) in enumerate(disturbances.items()):
         pairs = _disturbed_pairs(records, captioner.card.tile_size, number, disturb)
         flags: list[bool] = []
-        for images in batches(pairs, batch_size):
+        for images in batches(pairs, BATCH):
             before, after = map(np.stack, zip(*images, strict=True))
             flags += called_changed(captioner, before, after)
         unchanged[name] = Share.of(flags.count(False), len(flags))

@@ -18,10 +18,9 @@ from rscc.evaluation.bootstrap import (
     share,
     wilson_interval,
 )
-from rscc.evaluation.mask_scores import MaskCounter
 from rscc.evaluation.metrics import CaptionScorer, cider
 from rscc.evaluation.predictions import PairPrediction
-from rscc.evaluation.score_rows import SUBSETS, EvaluationRow, FlagScores
+from rscc.evaluation.score_rows import SUBSETS, EvaluationRow, FlagScores, MaskCounter
 from rscc.facts.calibration import FEWEST, reliability
 from rscc.structures import NO_CHANGE_CAPTION
 from rscc.text.object_classes import OTHER_KIND, count_hallucinations, kinds_of_change, unnamed_objects
@@ -38,9 +37,7 @@ def kinds_named(records: Sequence[PairRecord]) -> dict[str, tuple[str, ...]]:
 
 def kinds_read(records: Sequence[PairRecord]) -> dict[str, tuple[str, ...]]:
     """Return the kinds of every changed pair by its references, see :mod:`rscc.text.object_classes`."""
-    changed = [record for record in records if truly_changed(record)]
-    kinds = kinds_of_change([record.captions for record in changed])
-    return {record.id: names for record, names in zip(changed, kinds, strict=True)}
+    return {record.id: kinds_of_change(record.captions) for record in records if truly_changed(record)}
 
 
 def subsets(records: Sequence[PairRecord], kinds: Kinds | None = None) -> dict[str, list[PairRecord]]:

@@ -158,11 +158,6 @@ class Calibration:
     score: ScoreCalibration | None = None
 
 
-def evidence_pixels(gsd: float) -> int:
-    """Return the number of pixels of ``gsd`` metres in :data:`EVIDENCE_AREA`; at least one."""
-    return max(1, round(EVIDENCE_AREA / gsd**2))
-
-
 def change_evidence(change_logits: torch.Tensor, pixels: int) -> torch.Tensor:
     """Return the logit that a number of pixels of each tile reach.
 

@@ -9,8 +9,7 @@ from rscc.facts.answers import ANSWERS
 from rscc.facts.objects import object_sizes
 from rscc.structures import Caption
 from rscc.text.change_facts import ChangeFacts
-from rscc.text.cover_sentences import cover_sentences
-from rscc.text.map_sentences import map_sentences
+from rscc.text.map_sentences import cover_sentences, map_sentences
 
 SMALLEST = 60
 """Minimum number of pixels, at the model's resolution, of an outline that is counted."""

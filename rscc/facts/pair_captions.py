@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rscc.facts.fact_model import FactModel
     from rscc.model_card import ModelCard
     from rscc.models.shared.captioner import ChangeCaptioner
-    from rscc.models.shared.search_rules import SearchRules
+    from rscc.models.shared.generation import SearchRules
 
 
 def fact_answers(
@@ -121,8 +121,7 @@ def decoder_captions(
         avoided=[number for number, word in enumerate(words) if word in PLACE_WORDS] if placeless else (),
     )
     likelihoods = torch.tensor([ranked[0].score for ranked in hypotheses])
-    flag = card.calibration.changed if card.calibration else None
-    changes = torch.ones_like(likelihoods) if assume_changed else changed_probability(features, flag)
+    changes = torch.ones_like(likelihoods) if assume_changed else changed_probability(features, card.flag)
     check_finite(card.name, likelihoods, changes)
     captions = []
     for probability, ranked in zip(changes.tolist(), hypotheses, strict=True):

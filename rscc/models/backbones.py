@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from rscc.errors import ConfigInvalid, WeightsNotFound, extra
 from rscc.models.trunks import bottleneck, inverted_residual
 from rscc.models.trunks.backbone import STRIDES, Backbone
-from rscc.models.trunks.published import read_tensors
+from rscc.weights import read_tensors
 
 _WEIGHTS = "backbone weights, safetensors or a torch file of tensors alone"
 
@@ -85,66 +86,52 @@ def _first_of(module: nn.Module, state: dict[str, Tensor], path: Path) -> dict[s
     return dict(zip(expected, published, strict=True))
 
 
-class _TimmTrunk(nn.Module):
-    """timm's feature extractor as one stage, which returns three maps.
+class _TimmBackbone(Backbone):
+    """Any timm trunk that offers ``features_only``.
 
     A plain transformer, whose layers all have the stride of its patches, returns its last, after its norm.
     """
 
     def __init__(self, name: str, *, pretrained: bool):
-        super().__init__()
         import timm
 
         try:
             whole = timm.create_model(name, pretrained=False, features_only=True)
             reductions = whole.feature_info.reduction()
             if len(set(reductions)) == 1:
-                settings = {"num_classes": 0, "dynamic_img_size": True, "dynamic_img_pad": True}
-                self.extractor = timm.create_model(name, pretrained=pretrained, **settings)
-                self.channels = (self.extractor.num_features,)
-                return
-            if any(stride not in reductions for stride in STRIDES):
+                settings: dict[str, Any] = dict(num_classes=0, dynamic_img_size=True, dynamic_img_pad=True)
+            elif all(stride in reductions for stride in STRIDES):
+                # Layers after stride 16 are not built: nothing reads them, so they could not be trained.
+                indices = tuple(reductions.index(stride) for stride in STRIDES)
+                settings = {"features_only": True, "out_indices": indices}
+            else:
                 raise ConfigInvalid(
                     f"timm model {name!r} has no maps at strides {STRIDES}; it has {reductions}"
                 )
-            # Layers after stride 16 are not built: nothing reads them, so they could not be trained.
-            indices = tuple(reductions.index(stride) for stride in STRIDES)
-            self.extractor = timm.create_model(
-                name, pretrained=pretrained, features_only=True, out_indices=indices
-            )
+            extractor = timm.create_model(name, pretrained=pretrained, **settings)
         except (RuntimeError, AttributeError, ValueError, TypeError) as error:
             raise ConfigInvalid(f"timm has no trunk {name!r} that gives feature maps ({error})") from error
-        self.channels = tuple(self.extractor.feature_info.channels())
-
-    def forward(self, x: Tensor) -> list[Tensor]:
-        if len(self.channels) == 1:
-            return self.extractor.forward_intermediates(x, indices=1, norm=True, intermediates_only=True)
-        return list(self.extractor(x))
-
-
-class _TimmBackbone(Backbone):
-    """Any timm trunk that offers ``features_only``."""
-
-    def __init__(self, name: str, *, pretrained: bool):
-        import timm
-
-        trunk = _TimmTrunk(name, pretrained=pretrained)
-        data = timm.data.resolve_data_config({}, model=trunk.extractor)
+        is_plain = "features_only" not in settings
+        channels = (extractor.num_features,) if is_plain else extractor.feature_info.channels()
+        data = timm.data.resolve_data_config({}, model=extractor)
         super().__init__(
-            [trunk],
-            channels=trunk.channels,
+            [extractor],
+            channels=tuple(channels),
             mean=tuple(255 * value for value in data["mean"]),
             std=tuple(255 * value for value in data["std"]),
         )
+        self._is_plain = is_plain
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        x = (images.float() - self.mean) / self.std
-        return self.stages[0](x.contiguous(memory_format=torch.channels_last))
+        x = ((images.float() - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
+        extractor: Any = self.stages[0]
+        if self._is_plain:
+            return extractor.forward_intermediates(x, indices=1, norm=True, intermediates_only=True)
+        return list(extractor(x))
 
 
-def _load_published(trunk: nn.Module, path: Path) -> None:
+def _load_published(extractor: nn.Module, path: Path) -> None:
     """Fill timm's feature extractor; the published weights may have more layers."""
-    extractor = trunk.get_submodule("extractor")
     result = extractor.load_state_dict(read_tensors(path, _WEIGHTS), strict=False)
     missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
     if missing:

@@ -48,7 +48,7 @@ from rscc.models.shared.decoder import Decoder, DecoderLayer
 from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityOptions, PhraseReader
 from rscc.models.shared.losses import info_nce
 from rscc.models.shared.retrieval import DATES
-from rscc.settings import build, check_choice
+from rscc.settings import build, check, check_choice, check_sizes
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.parsing import noun_phrases, subjects
@@ -86,8 +86,8 @@ class CheersOptions(EntityOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.layers <= MOST_PARTS or self.temperature <= 0:
-            raise ConfigInvalid(f"model.options: layers must be 1 to {MOST_PARTS}, the temperature above 0")
+        check_sizes(self, "model.options", layers=(1, MOST_PARTS))
+        check(self.temperature > 0, "model.options: the temperature must be above 0")
         check_choice("model.options.phrases", self.phrases, _READERS, " or ")
 
     @property
@@ -217,7 +217,6 @@ class Cheers(EntityCaptioner):
     """CHEERS on the shared trunk and decoder."""
 
     auxiliary_terms = ("consistency", "contrast")
-    title = "CHEERS"
     options: CheersOptions
 
     def build_decoder(self, config: ModelConfig) -> Decoder:

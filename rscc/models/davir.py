@@ -40,8 +40,7 @@ from torch.nn import functional as F
 from rscc.config import MOST_PARTS, ModelConfig
 from rscc.errors import ConfigInvalid
 from rscc.models.davir_compact import CompactParts, Encoded, QFormerOutput
-from rscc.models.davir_instructblip import InstructBlipParts
-from rscc.models.instructblip import InstructBlipVision
+from rscc.models.instructblip import InstructBlipParts, InstructBlipVision
 from rscc.models.language_model_decoder import LanguageModelDecoder
 from rscc.models.shared.decoder import Decoder
 from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityOptions, PhraseReader
@@ -174,8 +173,6 @@ class Davir(EntityCaptioner):
 
     auxiliary_terms = ("attention",)
     localiser = "difference"
-    title = "DAVIR"
-    phrases_title = "noun phrases"
     score = "either"
     options: DavirOptions
 

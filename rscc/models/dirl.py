@@ -50,7 +50,7 @@ from rscc.models.shared.released_code import (
     ReleasedLayer,
     start_attention,
 )
-from rscc.settings import build, check_choice
+from rscc.settings import build, check_choice, check_sizes
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 
@@ -83,8 +83,7 @@ class DirlOptions:
             )
         check_choice("model.options.difference", self.difference, ("shared", "subtraction"), " or ")
         check_follow(self.follow, self.difference, "code", "code-clevr-change")
-        if not 1 <= self.layers <= MOST_PARTS:
-            raise ConfigInvalid(f"model.options: layers must be 1 to {MOST_PARTS}")
+        check_sizes(self, "model.options", layers=(1, MOST_PARTS))
 
 
 class CodeDecoderLayer(ReleasedLayer):

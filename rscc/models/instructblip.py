@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,30 +28,19 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
-from rscc.models.language_model_decoder import PROMPT_TOKENS
+from rscc.models.davir_compact import Encoded, QFormerOutput, patches_to_compare
+from rscc.models.language_model_decoder import PROMPT_TOKENS, LanguageModelDecoder
 from rscc.models.trunks.backbone import Backbone
+from rscc.structures import PairView
 from rscc.text.encoders import padded_tokens
 from rscc.text.tokenizer import TokenizerVocabulary
 
 CLIP_MEAN = (122.7709383, 116.7460125, 104.09373615)
 CLIP_STD = (68.5005327, 66.6321579, 70.32316305)
+# Ranks of the adapters (Appendix B), and alpha divided by the rank.
+VISION_RANK, FUSION_RANK, LANGUAGE_RANK, LORA_SCALE = 4, 4, 8, 2
 # Held while a hook is on a layer that all threads share.
 _HOOKED = threading.Lock()
-
-
-@dataclass(frozen=True)
-class LoraRanks:
-    """Sizes of the adapters (Appendix B).
-
-    Attributes:
-        vision, fusion, language: ranks in the ViT, the Q-Former and the language model.
-        scale: alpha divided by the rank.
-    """
-
-    vision: int = 4
-    fusion: int = 4
-    language: int = 8
-    scale: int = 2
 
 
 class InstructBlipVision(Backbone):
@@ -156,6 +145,35 @@ class InstructBlipFusion(nn.Module):
         return self.language_projection(output.last_hidden_state[:, :count])
 
 
+class InstructBlipParts(nn.Module):
+    """Connects ViT, Q-Former and language model; what :class:`~rscc.models.davir_compact.CompactParts` is."""
+
+    def __init__(self, *, fusion: InstructBlipFusion, decoder: LanguageModelDecoder, instruction: str):
+        """Use the Q-Former; ``instruction`` is the [Prompt] of Eq. 10."""
+        super().__init__()
+        self.fusion = fusion
+        self.instruction = instruction
+        self._decoder = [decoder]  # a list: the captioner registers it
+
+    def encode(self, pair: PairView) -> Encoded:
+        """Eq. 4-5, unpacked from the trunk's maps."""
+        before, attention_before = unpack(pair.maps_before)
+        after, attention_after = unpack(pair.maps_after)
+        return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
+
+    def ask(
+        self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]
+    ) -> QFormerOutput:
+        """Eq. 10-11 from the entities' names, which may be empty; their features are not used."""
+        prompts = [self.prompt(some) for some in names()]
+        visual = self.fusion(encoded.before, encoded.after, prompts)
+        return QFormerOutput(visual, self._decoder[0].prefix(visual, prompts))
+
+    def prompt(self, names: Sequence[str]) -> str:
+        """Eq. 10: the instruction, and after "Entity:" the names."""
+        return f"{self.instruction} Entity: {', '.join(names)}" if names else self.instruction
+
+
 @dataclass(frozen=True)
 class InstructBlipRest:
     """The parts of InstructBLIP besides the ViT."""
@@ -165,21 +183,17 @@ class InstructBlipRest:
     vocabulary: TokenizerVocabulary
 
 
-def from_whole(
-    whole: Any, *, tokenizer: Any, qformer_tokenizer: Any, ranks: LoraRanks | None = None
-) -> InstructBlipVision:
+def from_whole(whole: Any, *, tokenizer: Any, qformer_tokenizer: Any) -> InstructBlipVision:
     """Freeze an ``InstructBlipForConditionalGeneration``, add the adapters, and split it into parts.
 
     Args:
         whole: the model; it is not usable as a whole afterwards.
         tokenizer, qformer_tokenizer: of transformers, for the language model and the Q-Former.
-        ranks: of the adapters; None for the paper's.
 
     Raises:
         ConfigInvalid: the language model is not causal with q, k and v projections, or its tokenizer does not
             fit it.
     """
-    ranks = ranks or LoraRanks()
     if not whole.config.use_decoder_only_language_model:
         raise ConfigInvalid("DAVIR needs an InstructBLIP with a causal language model, such as Vicuna")
     vocabulary = TokenizerVocabulary.of_transformers(tokenizer)
@@ -191,11 +205,11 @@ def from_whole(
         )
     whole.requires_grad_(False)
     for part, targets, rank in (
-        (whole.vision_model, ("qkv",), ranks.vision),
-        (whole.qformer, ("query", "key", "value"), ranks.fusion),
-        (whole.language_model, ("q_proj", "k_proj", "v_proj"), ranks.language),
+        (whole.vision_model, ("qkv",), VISION_RANK),
+        (whole.qformer, ("query", "key", "value"), FUSION_RANK),
+        (whole.language_model, ("q_proj", "k_proj", "v_proj"), LANGUAGE_RANK),
     ):
-        add_adapters(part, targets, rank=rank, scale=ranks.scale)
+        add_adapters(part, targets, rank=rank)
     fusion = InstructBlipFusion(whole=whole, tokenizer=qformer_tokenizer)
     vision = InstructBlipVision(
         whole.vision_model, InstructBlipRest(fusion, whole.language_model, vocabulary)
@@ -205,11 +219,11 @@ def from_whole(
     return vision
 
 
-def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int, scale: int) -> None:
+def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int) -> None:
     """Add LoRA adapters in float32 to the linear layers of these names; only they are trained."""
     with extra("davir", "fine-tuning InstructBLIP"):
         from peft import LoraConfig, inject_adapter_in_model
-    config = LoraConfig(r=rank, lora_alpha=rank * scale, target_modules=list(targets), lora_dropout=0.0)
+    config = LoraConfig(r=rank, lora_alpha=rank * LORA_SCALE, target_modules=list(targets), lora_dropout=0.0)
     try:
         inject_adapter_in_model(config, part)
     except ValueError as error:

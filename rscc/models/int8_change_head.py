@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.models.int8_trunk import LEVELS, Int8Conv, Int8Trunk, Stored
+from rscc.models.int8_trunk import LEVELS, Int8Conv, Int8Trunk, Quantization
 from rscc.models.shared.change_detector import ChangeHead
 
 
@@ -25,16 +25,16 @@ class Int8ChangeHead(nn.Module):
 
     def __init__(self, head: ChangeHead, trunk: Int8Trunk, ranges: dict[str, float]):
         super().__init__()
-        self._last = trunk.gives[-1]
+        self._last = trunk.outputs[-1]
         inner = [ranges[f"change_head.lateral.{level}"] for level in range(len(head.lateral))]
         summed = [ranges[f"change_head.smooth.{level}"] for level in range(len(head.smooth))]
         self._levels = [
-            _Level(lateral, mix, given, Stored.of(most, signed=True))
-            for lateral, mix, given, most in zip(head.lateral, head.mix, trunk.gives, inner, strict=True)
+            _Level(lateral, mix, source, Quantization.of(most, signed=True))
+            for lateral, mix, source, most in zip(head.lateral, head.mix, trunk.outputs, inner, strict=True)
         ]
         # The input of a smoothing layer is a sum of two outputs of activations, so it is not negative.
         self._smooth = [
-            _ConvNorm(smooth, Stored.of(most, signed=False))
+            _ConvNorm(smooth, Quantization.of(most, signed=False))
             for smooth, most in zip(head.smooth, summed, strict=True)
         ]
         self.logit = head.logit
@@ -45,7 +45,7 @@ class Int8ChangeHead(nn.Module):
 
     def reduced(self, maps: list[Tensor]) -> list[Tensor]:
         """Return the maps of one date, (B, width, h, w) uint8 each: all that the head reads of it."""
-        integers = [*maps[:-1], self._last.integers(maps[-1])]
+        integers = [*maps[:-1], self._last.quantize(maps[-1])]
         return [level.lateral(one, "none") for level, one in zip(self._levels, integers, strict=True)]
 
     def compare(self, before: list[Tensor], after: list[Tensor]) -> Tensor:
@@ -57,7 +57,7 @@ class Int8ChangeHead(nn.Module):
             x = levels[-1]
             for level, smooth in zip(levels[-2::-1], self._smooth, strict=True):
                 enlarged = F.interpolate(x, size=level.shape[-2:], mode="bilinear", align_corners=False)
-                x = smooth(smooth.given.integers(level.add_(enlarged)))
+                x = smooth(smooth.source.quantize(level.add_(enlarged)))
             # Not a convolution, whose sums of floats depend on the batch size and on the threads.
             weight = self.logit.weight.flatten()
             logits: Tensor = (x * weight[:, None, None]).sum(dim=1).add_(bias)
@@ -68,17 +68,17 @@ class _Level:
     """One stride of the head: lateral convolutions, [a, b, |a - b|], mix.
 
     Args:
-        given: storage of the maps.
+        source: storage of the maps.
         inner: storage of a, b and their difference.
     """
 
-    def __init__(self, lateral: nn.Module, mix: nn.Module, given: Stored, inner: Stored):
+    def __init__(self, lateral: nn.Module, mix: nn.Module, source: Quantization, inner: Quantization):
         assert isinstance(lateral, nn.Conv2d)
-        self.lateral, self.mix = Int8Conv(lateral, given, inner), _ConvNorm(mix, inner)
+        self.lateral, self.mix = Int8Conv(lateral, source, inner), _ConvNorm(mix, inner)
 
     def __call__(self, a: Tensor, b: Tensor) -> Tensor:
         """Map two outputs of :attr:`lateral`, uint8, to (B, width, h, w) float32."""
-        zero = self.mix.given.zero
+        zero = self.mix.source.zero
         apart = (torch.maximum(a, b) - torch.minimum(a, b)).clamp_(max=LEVELS - zero).add_(zero)
         return self.mix(torch.cat([a, b, apart], dim=1))
 
@@ -87,14 +87,14 @@ class _ConvNorm:
     """A convolution in integers, then its norm and activation in floats.
 
     Args:
-        given: storage of the input.
+        source: storage of the input.
     """
 
-    def __init__(self, layers: nn.Module, given: Stored):
+    def __init__(self, layers: nn.Module, source: Quantization):
         assert isinstance(layers, nn.Sequential)
         conv, self.norm, self.activation = layers
         assert isinstance(conv, nn.Conv2d)
-        self.given, self.conv = given, Int8Conv(conv, given, None)
+        self.source, self.conv = source, Int8Conv(conv, source, None)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map (B, channels, h, w) uint8 to (B, width, h, w) float32."""

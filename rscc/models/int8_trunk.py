@@ -43,23 +43,23 @@ _ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {
 }
 
 
-class Stored(NamedTuple):
+class Quantization(NamedTuple):
     """How a map is stored: a number is ``scale * (integer - zero)``."""
 
     scale: float
     zero: int
 
     @classmethod
-    def of(cls, most: float, *, signed: bool) -> Stored:
+    def of(cls, most: float, *, signed: bool) -> Quantization:
         """Return the storage of numbers from ``-most`` (0 unless ``signed``) to ``most``."""
         return cls(most / _MIDDLE, _MIDDLE) if signed else cls(most / LEVELS, 0)
 
-    def integers(self, numbers: Tensor) -> Tensor:
+    def quantize(self, numbers: Tensor) -> Tensor:
         """Round numbers to uint8 of the same shape, clipped to the range."""
         shifted = torch.add(self.zero, numbers, alpha=1 / self.scale) if self.zero else numbers / self.scale
         return shifted.round_().clamp_(0, LEVELS).to(torch.uint8)
 
-    def numbers(self, integers: Tensor) -> Tensor:
+    def dequantize(self, integers: Tensor) -> Tensor:
         """Return the numbers of integers, float32 of the same shape."""
         numbers = integers.float()
         return (numbers.sub_(self.zero) if self.zero else numbers).mul_(self.scale)
@@ -109,7 +109,7 @@ class Int8Trunk(Backbone):
         ranges: of every activation, from :func:`activation_ranges`.
 
     Attributes:
-        gives: storage of each of the three maps.
+        outputs: storage of each of the three maps.
 
     Raises:
         KeyError: an activation has no range.
@@ -121,52 +121,52 @@ class Int8Trunk(Backbone):
         if not plans:
             raise ValueError("this trunk cannot compute in integers")
         name, opening = _opening(trunk, plans[0])
-        given = first = Stored.of(ranges[name], signed=False)
+        source = first = Quantization.of(ranges[name], signed=False)
         stages: list[list[_Block]] = [[] for _ in trunk.stages]
         for plan in plans:
-            block = _Block(plan, ranges, given)
+            block = _Block(plan, ranges, source)
             stages[int(plan.name.split(".")[1])].append(block)
-            given = block.gives
+            source = block.output
         mean, std = (tuple(values.flatten().tolist()) for values in (trunk.mean, trunk.std))
         super().__init__(
             [nn.Sequential(*blocks) for blocks in stages], channels=trunk.channels, mean=mean, std=std
         )
         self.opening, self._first = opening, first
-        self.gives = [blocks[-1].gives for blocks in stages]
+        self.outputs = [blocks[-1].output for blocks in stages]
 
     def forward(self, images: Tensor) -> list[Tensor]:
         """Map (B, 3, H, W) RGB in 0..255 to three maps of the shapes of :class:`Backbone`."""
         with torch.autocast(images.device.type, enabled=False):
             x = (images.float() - self.mean) / self.std
             x = self.opening(x.contiguous(memory_format=torch.channels_last))
-        x = self._first.integers(x)
+        x = self._first.quantize(x)
         maps = []
         for stage in self.stages:
             x = stage(x)
             maps.append(x)
-        return [*maps[:-1], self.gives[-1].numbers(maps[-1])]
+        return [*maps[:-1], self.outputs[-1].dequantize(maps[-1])]
 
 
 class _Block(nn.Module):
-    """One block in integers; ``gives`` is the storage of its output."""
+    """One block in integers; ``output`` is the storage of its output."""
 
-    def __init__(self, plan: _Plan, ranges: dict[str, float], given: Stored):
+    def __init__(self, plan: _Plan, ranges: dict[str, float], source: Quantization):
         super().__init__()
-        self.gives = Stored.of(ranges[plan.name], signed=plan.last == "none")
+        self.output = Quantization.of(ranges[plan.name], signed=plan.last == "none")
         self.inner, self.last, self.adds = plan.inner, plan.last, plan.shortcut is not None
-        inside = [Stored.of(ranges[f"{plan.name}.{key}"], signed=False) for key, _ in plan.convs[:-1]]
+        inside = [Quantization.of(ranges[f"{plan.name}.{key}"], signed=False) for key, _ in plan.convs[:-1]]
         self.convs = [
             Int8Conv(conv, *stored)
             for (_, conv), stored in zip(
-                plan.convs, itertools.pairwise([given, *inside, self.gives]), strict=True
+                plan.convs, itertools.pairwise([source, *inside, self.output]), strict=True
             )
         ]
-        self.shortcut, self.added = None, given
+        self.shortcut, self.added = None, source
         if isinstance(plan.shortcut, nn.Sequential):
             conv = plan.shortcut[0]
             assert isinstance(conv, nn.Conv2d)
-            self.added = Stored.of(ranges[f"{plan.name}.downsample"], signed=True)
-            self.shortcut = Int8Conv(conv, given, self.added)
+            self.added = Quantization.of(ranges[f"{plan.name}.downsample"], signed=True)
+            self.shortcut = Int8Conv(conv, source, self.added)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, channels, H, W) uint8 to the block's output, uint8."""
@@ -184,10 +184,10 @@ class Int8Conv:
 
     Args:
         conv: any norm behind it folded in, where that can be.
-        given, gives: how its input and its output are stored; None gives the output in float32.
+        source, output: how its input and its output are stored; None gives the output in float32.
     """
 
-    def __init__(self, conv: nn.Conv2d, given: Stored, gives: Stored | None):
+    def __init__(self, conv: nn.Conv2d, source: Quantization, output: Quantization | None):
         assert isinstance(conv.padding, tuple)
         weight = conv.weight.detach().float()
         self.bias = None if conv.bias is None else conv.bias.detach().float()
@@ -197,8 +197,8 @@ class Int8Conv:
         self.integers = (weight / self.weight_scales.view(-1, 1, 1, 1)).round().to(torch.int8)
         self.layout = (list(conv.stride), list(conv.padding), list(conv.dilation), conv.groups)
         self.pads, self.kernel = isinstance(conv, SameConv2d), conv.kernel_size
-        self.given = given
-        self._gives = (1.0, 0, torch.float32) if gives is None else (*gives, torch.uint8)
+        self.source = source
+        self._output = (1.0, 0, torch.float32) if output is None else (*output, torch.uint8)
         self._packed: dict[bool, Tensor] = {}
 
     def __call__(self, x: Tensor, activation: str) -> Tensor:
@@ -207,7 +207,7 @@ class Int8Conv:
             *self._what(x), self.bias, *self._how(), *_ACTIVATIONS[activation]
         )
 
-    def add(self, x: Tensor, shortcut: Tensor, stored: Stored, activation: str) -> Tensor:
+    def add(self, x: Tensor, shortcut: Tensor, stored: Quantization, activation: str) -> Tensor:
         """Convolve, then add to the shortcut in place."""
         return torch.ops.onednn.qconv2d_pointwise.binary(
             *self._what(x), shortcut, self.bias, *self._how(), *stored, "sum", 1.0, *_ACTIVATIONS[activation]
@@ -215,18 +215,18 @@ class Int8Conv:
 
     def _what(self, x: Tensor) -> tuple[Any, ...]:
         if self.pads:
-            x = F.pad(x, added_sides(x, self.kernel, self.layout[0]), value=self.given.zero)
-        return x, *self.given, self._weights_for(x), self.weight_scales, self.weight_zeros
+            x = F.pad(x, added_sides(x, self.kernel, self.layout[0]), value=self.source.zero)
+        return x, *self.source, self._weights_for(x), self.weight_scales, self.weight_zeros
 
     def _how(self) -> tuple[Any, ...]:
-        return *self.layout, *self._gives
+        return *self.layout, *self._output
 
     def _weights_for(self, x: Tensor) -> Tensor:
         """Return the weights in the fastest order for maps of this width."""
         wide = -(-x.shape[3] // self.layout[0][1]) >= _WIDE
         if wide not in self._packed:
             self._packed[wide] = torch.ops.onednn.qconv_prepack(
-                self.integers, self.weight_scales, *self.given, *self.layout, list(x.shape)
+                self.integers, self.weight_scales, *self.source, *self.layout, list(x.shape)
             )
         return self._packed[wide]
 
@@ -246,29 +246,29 @@ def activation_ranges(
     """
     ranges: dict[str, float] = {}
 
-    def see(name: str, values: Tensor) -> None:
+    def record(name: str, values: Tensor) -> None:
         sizes = values.detach().abs().flatten(1)
         most = sizes.kthvalue(max(1, round(_HELD * sizes.shape[1])), dim=1).values.max()
         ranges[name] = max(ranges.get(name, 0.0), float(most))
 
-    def given(name: str, module: nn.Module) -> Any:
-        return module.register_forward_pre_hook(lambda _, values: see(name, values[0]))
+    def on_input(name: str, module: nn.Module) -> Any:
+        return module.register_forward_pre_hook(lambda _, values: record(name, values[0]))
 
-    def gives(name: str, module: nn.Module) -> Any:
-        return module.register_forward_hook(lambda _, __, values: see(name, values))
+    def on_output(name: str, module: nn.Module) -> Any:
+        return module.register_forward_hook(lambda _, __, values: record(name, values))
 
     plans = list(_plans(trunk))
     name, opening = _opening(trunk, plans[0])
-    hooks = [gives(name, opening[-1])]
+    hooks = [on_output(name, opening[-1])]
     for plan in plans:
         # The output of a convolution, after the activation, is the input of the next one.
         for (key, _), (_, taker) in itertools.pairwise(plan.convs):
-            hooks.append(given(f"{plan.name}.{key}", taker))
+            hooks.append(on_input(f"{plan.name}.{key}", taker))
         if isinstance(plan.shortcut, nn.Sequential):
-            hooks.append(gives(f"{plan.name}.downsample", plan.shortcut))
-        hooks.append(gives(plan.name, trunk.get_submodule(plan.name)))
-    hooks += [gives(f"change_head.lateral.{level}", module) for level, module in enumerate(head.lateral)]
-    hooks += [given(f"change_head.smooth.{level}", module) for level, module in enumerate(head.smooth)]
+            hooks.append(on_output(f"{plan.name}.downsample", plan.shortcut))
+        hooks.append(on_output(plan.name, trunk.get_submodule(plan.name)))
+    hooks += [on_output(f"change_head.lateral.{level}", module) for level, module in enumerate(head.lateral)]
+    hooks += [on_input(f"change_head.smooth.{level}", module) for level, module in enumerate(head.smooth)]
     with torch.inference_mode():
         for before, after in pairs:
             head(trunk(before), trunk(after))

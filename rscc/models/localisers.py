@@ -11,7 +11,6 @@ gives a probability, so their maps only rank pixels, and a threshold must be cho
 Both are set to 0 where P(changed) is below the model's threshold: most tiles of a scene are unchanged.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +23,7 @@ from rscc.facts.calibration import FlagCalibration, changed_probability
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.extraction import extract_change
-from rscc.models.shared.search_rules import SearchRules
+from rscc.models.shared.generation import SearchRules
 from rscc.structures import DifferenceFeatures
 from rscc.text.no_change import is_no_change
 
@@ -33,37 +32,40 @@ SMOOTHING = 4
 
 
 @dataclass(frozen=True)
-class Localiser(ABC):
+class Localiser:
     """Finds changed pixels of encoded pairs.
 
     Attributes:
+        kind: ``attention`` or ``difference``, the ``localiser`` of a card without a trained change head.
         changed_threshold: P(anything changed) below which a map is set to 0; 0 where it was not learnt.
         rules: search rules of captions that name a change.
         flag: calibration of P(anything changed), when there is one.
     """
 
+    kind: str
     changed_threshold: float
     rules: SearchRules | None = None
     flag: FlagCalibration | None = None
 
-    @abstractmethod
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
-        """Return maps (B, H, W) float32 in 0..1 of the given size."""
+        """Return maps (B, H, W) float32 in 0..1 of the given size.
+
+        Raises:
+            ConfigInvalid: the difference is wanted of cached features, without images.
+        """
+        find = self._attention if self.kind == "attention" else self._difference
+        return enlarge_maps(find(model, features), size)
 
     def _silenced(self, features: DifferenceFeatures) -> Tensor:
         probability = changed_probability(features, self.flag)
         return torch.where(probability >= self.changed_threshold, probability, 0.0)
 
+    def _attention(self, model: ChangeCaptioner, features: DifferenceFeatures) -> Tensor:
+        """Attention above uniform of the words of the greedy caption, times P(changed).
 
-class AttentionLocaliser(Localiser):
-    """Attention of the words of the greedy caption, times P(changed).
-
-    Where P(changed) was not learnt, it is 0 for a caption that states no change and 1 for others; the caption
-    is then searched without the rules.
-    """
-
-    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
-        """Attention above uniform, (B, H, W)."""
+        Where P(changed) was not learnt, it is 0 for a caption that states no change and 1 for others; the
+        caption is then searched without the rules.
+        """
         decides = self.changed_threshold > 0
         hypotheses = model.generate_from(features, rules=self.rules if decides else None)
         sentences = [best.ids for best, *_ in hypotheses]
@@ -73,21 +75,10 @@ class AttentionLocaliser(Localiser):
             words = [model.vocabulary.decode(ids) for ids in sentences]
             weights = torch.tensor([float(not is_no_change(text)) for text in words])
             weights = weights.to(features.tokens.device)
-        return enlarge_maps(attention_map(model, features, sentences) * weights[:, None, None], size)
+        return attention_map(model, features, sentences) * weights[:, None, None]
 
-
-class DifferenceLocaliser(Localiser):
-    """DAVIR's extraction of the difference of both dates, smoothed.
-
-    A model without an extractor of its own uses :func:`~rscc.models.shared.extraction.extract_change`.
-    """
-
-    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
-        """Share of extracted pixels around each pixel, (B, H, W).
-
-        Raises:
-            ConfigInvalid: the features come from a cache, without images.
-        """
+    def _difference(self, model: ChangeCaptioner, features: DifferenceFeatures) -> Tensor:
+        """Share of pixels around each that DAVIR's extraction, the model's own or the default, extracts."""
         images = features.pair.images
         if images is None:
             raise ConfigInvalid("the difference of both dates needs the images; cached features do not do")
@@ -105,14 +96,7 @@ class DifferenceLocaliser(Localiser):
             padding=SMOOTHING,
             count_include_pad=False,  # pixels beyond the tile are unknown, not unchanged
         ).squeeze(1)
-        return enlarge_maps(shares.to(features.tokens.device), size)
-
-
-LOCALISERS: dict[str, type[Localiser]] = {
-    "attention": AttentionLocaliser,
-    "difference": DifferenceLocaliser,
-}
-"""Localisers by the ``localiser`` of a card without a trained change head."""
+        return shares.to(features.tokens.device)
 
 
 def attention_map(

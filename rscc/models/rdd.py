@@ -36,7 +36,7 @@ from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention, AttentionLayer, feed_forward
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import info_nce
-from rscc.settings import build, check_choice
+from rscc.settings import build, check, check_choice, check_sizes
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder, insert_prompt
 from rscc.text.parsing import NOUN_TEMPLATE, PROMPTS, VERB_TEMPLATE
@@ -79,11 +79,9 @@ class RddOptions:
     same_words_are_negatives: bool = True
 
     def __post_init__(self) -> None:
-        counts = self.object_vectors, self.action_vectors, self.distilling_steps
-        if not (1 <= min(counts) <= max(counts) <= MOST_PARTS) or self.temperature <= 0:
-            raise ConfigInvalid(
-                f"model.options: vectors and steps must be 1 to {MOST_PARTS}, the temperature above 0"
-            )
+        most = 1, MOST_PARTS
+        check_sizes(self, "model.options", object_vectors=most, action_vectors=most, distilling_steps=most)
+        check(self.temperature > 0, "model.options: the temperature must be above 0")
         check_choice("model.options.prompt", self.prompt, PROMPTS)
         check_choice("model.options.memory", self.memory, ("positions", "all"))
         check_choice("model.options.attributes", self.attributes, ATTRIBUTES)

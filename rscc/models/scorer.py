@@ -56,7 +56,7 @@ from rscc.models.shared.released_code import (
     ReleasedLayer,
     start_attention,
 )
-from rscc.settings import build, check_choice
+from rscc.settings import build, check, check_choice, check_sizes
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 
@@ -98,17 +98,13 @@ class ScorerOptions:
     follow: str = "paper"
 
     def __post_init__(self) -> None:
-        counts = self.layers, self.matching_heads
-        if not (1 <= min(counts) <= max(counts) <= MOST_PARTS) or self.temperature <= 0:
-            raise ConfigInvalid(
-                f"model.options: layers and heads must be 1 to {MOST_PARTS}, the temperature above 0"
-            )
+        check_sizes(self, "model.options", layers=(1, MOST_PARTS), matching_heads=(1, MOST_PARTS))
+        check(self.temperature > 0, "model.options: the temperature must be above 0")
         check_choice("model.options.difference", self.difference, ("reconstruction", "subtraction"), " or ")
         check_follow(self.follow, self.difference, "code")
-        if self.matching not in ("tokens", *POOLINGS):
-            raise ConfigInvalid(f"model.options.matching is {self.matching!r}; use tokens, mean or max")
-        if self.follow == "code" and self.matching != "tokens":
-            raise ConfigInvalid("model.options.follow: the poolings are the paper's alone; use paper")
+        check_choice("model.options.matching", self.matching, ("tokens", *POOLINGS))
+        by_tokens = self.follow == "paper" or self.matching == "tokens"
+        check(by_tokens, "model.options.follow: the poolings are the paper's alone; use paper")
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:

@@ -1,7 +1,6 @@
 """Clauses of captions: what appears, vanishes or is replaced, and which noun phrases name something built."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -161,14 +160,6 @@ def names_built(phrase: str) -> bool:
     """Return whether a noun phrase names something built, not only beside it ("trees along the road")."""
     parts = [phrase, *re.split(r" and (?=(?:a|an|the|some|many|several|two|three|one|all)\b)", phrase)[1:]]
     return any(_BUILT_THINGS.search(head(part)) for part in parts)
-
-
-def removed_objects(caption: str) -> Iterator[str]:
-    """Yield the noun phrases of what is gone in a caption."""
-    for clause in read_clauses(caption):
-        into_built = clause.kind == "turned" and names_built(clause.rest)  # converted, not gone
-        if not into_built:
-            yield from clause.gone
 
 
 _REPLACING = re.compile(

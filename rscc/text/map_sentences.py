@@ -1,13 +1,15 @@
 """Sentences of a report: a small grammar over the facts of a change on a map, in the past tense.
 
 Every sentence states all that came and all that is gone, their number, and nothing else than the facts hold.
-Several sentences state the same facts; the fullest comes first, the others are alternatives.
+Several sentences state the same facts; the fullest comes first, the others are alternatives. A change of land
+cover is what grew, was lost or was flooded, on how many hectares.
 """
 
 from collections.abc import Iterable, Iterator
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from itertools import cycle
 
-from rscc.text.change_facts import BUILT, SOMETHING, ChangeFacts
+from rscc.text.change_facts import BUILT, PLANTS, SOMETHING, ChangeFacts
 from rscc.text.wording import (
     CLEARED,
     MASSES,
@@ -45,6 +47,9 @@ _GROWN_VERBS = (("appeared", "appeared"),)
 _REMOVED_VERBS = (("was removed", "were removed"), ("disappeared", "disappeared"))
 _GONE_VERBS = (("disappeared", "disappeared"),)
 _DESTROYED_VERBS = (("is gone or was destroyed", "are gone or were destroyed"),)
+_HECTARE = 10_000.0
+_SMALL_M2 = 1000.0  # areas below are given in square metres
+_LEAST_SHARE = 0.001  # smaller shares of the scene are not mentioned
 SEVERAL_ROADS = 30
 """Number of buildings from which the road that came with them counts as several roads."""
 
@@ -73,7 +78,7 @@ def several_roads(names: Iterable[str], count: int | None) -> bool:
 
 def _sentences(facts: ChangeFacts) -> Iterator[str]:
     covers = standing(facts, facts.before, _COVERS)
-    beside, place = _beside(facts), f"in the {'-'.join(facts.place)}" if facts.place else ""
+    beside, place = _beside(facts), _place(facts).strip()
     on = " ".join(_COVERS[name] for name in covers)
     around = [beside, on, place]
     if facts.came and not facts.gone:
@@ -157,3 +162,92 @@ def _beside(facts: ChangeFacts) -> str:
     """Return what stands beside a change; trees only where no buildings do."""
     names = standing(facts, _BESIDE, facts.beside)
     return joined([_BESIDE[name] for name in names if name != "trees" or "building" not in names])
+
+
+def cover_sentences(facts: ChangeFacts) -> list[str]:
+    """Return the sentences about a change of land cover, the fullest first.
+
+    ``facts.area_m2`` is the area of water that came or is gone, else of plants; where one class came and is
+    gone, it is the area that came, and ``facts.back_m2`` the area that is gone.
+    """
+    if facts.area_m2 is None:
+        return [SOMETHING]
+    area, _ = cover_area(facts.area_m2, at_least=facts.at_least)
+    if facts.back_m2 is not None:
+        lost, _ = cover_area(facts.back_m2, at_least=facts.at_least)
+        clauses = _both_ways(facts, area, lost)
+    else:
+        clauses = _one_way(facts, area)
+    return list(dict.fromkeys(map(sentence_case, clauses)))
+
+
+def _both_ways(facts: ChangeFacts, area: str, lost: str) -> list[str]:
+    place, plants = _place(facts), _plants(facts)
+    if "water" in facts.came:
+        return [
+            f"water spread over {area} and retreated from {lost}{place}",
+            f"{lost} of water disappeared and {area} came under water{place}",
+        ]
+    return [
+        f"{lost} of {plants} disappeared and {area} grew{place}",
+        f"{plants} disappeared from {lost} and grew on {area}{place}",
+    ]
+
+
+def _one_way(facts: ChangeFacts, area: str) -> list[str]:
+    place, plants, share = _place(facts), _plants(facts), _share(facts)
+    if "water" in facts.came:
+        over = f", most of it where there was {plants}" if plants else ""
+        return [
+            f"water spread over {area}{place}{over}",
+            f"water spread over {area}{place}{share}{over}",
+            f"{area} came under water{over}",
+        ]
+    before_and = "," if share else ""
+    if "water" in facts.gone:
+        grown = f" and {plants} grew on most of it" if plants else ""
+        return [
+            f"{area} of water disappeared{place}{grown}",
+            f"water retreated from {area}{place}{share}{before_and if grown else ''}{grown}",
+            f"{area} of water disappeared{grown}",
+        ]
+    if facts.gone:
+        burnt = " and most of it looked burnt" if "burnt ground" in facts.came else ""
+        return [
+            f"{area} of {plants} disappeared{place}{burnt}",
+            f"{plants} disappeared from {area}{place}{share}{before_and if burnt else ''}{burnt}",
+            f"{area} lost {plants}{burnt}",
+        ]
+    return [
+        f"{area} of {plants} grew{place}",
+        f"{plants} grew on {area}{place}{share}",
+        f"{area} of {plants} grew",
+    ]
+
+
+def _place(facts: ChangeFacts) -> str:
+    return f" in the {'-'.join(facts.place)}" if facts.place else ""
+
+
+def _plants(facts: ChangeFacts) -> str:
+    return next((name for name in PLANTS if name in facts.came or name in facts.gone), "")
+
+
+def _share(facts: ChangeFacts) -> str:
+    if facts.share is None or facts.share < _LEAST_SHARE:
+        return ""
+    return f", {_two_digits(100 * facts.share)} percent of the scene"
+
+
+def cover_area(square_metres: float, *, at_least: bool) -> tuple[str, bool]:
+    """Return an area in words, with two significant digits, and whether its verb is plural."""
+    least = "at least " if at_least else ""
+    if square_metres < _SMALL_M2:
+        return f"{least}{_two_digits(square_metres, down=at_least)} m2", True
+    words = _two_digits(square_metres / _HECTARE, down=at_least)
+    return f"{least}{words} ha", words != "1"
+
+
+def _two_digits(value: float, *, down: bool = False) -> str:
+    context = Context(prec=2, rounding=ROUND_FLOOR if down else ROUND_HALF_EVEN)
+    return f"{float(context.create_decimal(f'{value:.9g}')):,.10g}"

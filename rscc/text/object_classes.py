@@ -56,8 +56,6 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 
 OTHER_KIND = "other"
 
-_LEAST_REFERENCES = 2
-
 
 @cache
 def _classes_of_words() -> dict[str, tuple[str, ...]]:
@@ -161,23 +159,19 @@ def count_hallucinations(wrong: Iterable[tuple[str, ...]]) -> Hallucinations:
     return Hallucinations(len(objects), sum(map(bool, objects)), dict(ordered))
 
 
-def kinds_of_change(references: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the kinds of change in the references of each changed pair.
+def kinds_of_change(references: Sequence[str]) -> tuple[str, ...]:
+    """Return the kinds of change in the references of a changed pair.
 
     A pair is of a kind if an object of that kind is the subject of at least two of its references (of one, if
     it has only one): "a road is built", not "houses are built along the road". All other pairs are of
     :data:`OTHER_KIND`.
     """
-    return [_kinds(subjects(sentences)) for sentences in references]
-
-
-def _kinds(subjects_of: Sequence[Sequence[str]]) -> tuple[str, ...]:
     kind_of = {name: kind for kind, names in KINDS.items() for name in names}
     counts: Counter[str] = Counter()
-    for phrases in subjects_of:
+    for phrases in subjects(references):
         named = [objects_among([(word, True) for word in phrase.split()]) for phrase in phrases]
         kinds = {kind_of.get(classes[0], OTHER_KIND) for one in named for _, classes in one.words}
         counts.update(kinds)
-    least = min(_LEAST_REFERENCES, len(subjects_of))
+    least = min(2, len(references))
     frequent = [kind for kind in (*KINDS, OTHER_KIND) if counts[kind] >= least]
     return tuple(frequent) or (OTHER_KIND,)

@@ -17,7 +17,6 @@ from rscc.text.clauses import (
     is_plural,
     names_built,
     read_clauses,
-    removed_objects,
     split_replaced,
 )
 from rscc.text.no_change import is_no_change
@@ -110,7 +109,11 @@ def reverse_caption(caption: str) -> str:
 
 def describes_removal(caption: str) -> bool:
     """Return whether a sentence states that something built vanished, or was replaced by something else."""
-    return any(names_built(thing) for thing in removed_objects(caption))
+    for clause in read_clauses(caption):
+        into_built = clause.kind == "turned" and names_built(clause.rest)  # converted, not gone
+        if not into_built and any(map(names_built, clause.gone)):
+            return True
+    return False
 
 
 def _reverse(clause: Clause, seed: str) -> str:

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rscc.errors import ConfigInvalid, ModelFolderInvalid, extra
+from rscc.errors import ConfigInvalid, ExtraNotInstalled, ModelFolderInvalid, extra, first_line
 from rscc.files import parsed_json, read_file
+from rscc.settings import of_type
 from rscc.text.vocabulary import Vocabulary, tokenize
 
 _ROLES = ("pad", "bos", "eos", "unk")
@@ -59,12 +60,6 @@ class TokenizerVocabulary(Vocabulary):
             raise ConfigInvalid(f"the language model's tokenizer {lack}; convert it with transformers first")
         return cls(backend, **special)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TokenizerVocabulary) and self._content() == other._content()
-
-    def __hash__(self) -> int:
-        return hash(self.words)
-
     def _numbers(self, text: str) -> list[int]:
         return self._pieces(" ".join(tokenize(text)))
 
@@ -82,33 +77,32 @@ class TokenizerVocabulary(Vocabulary):
 
     def save(self, path: str | Path) -> None:
         """Write the whole tokenizer and its special ids as JSON."""
-        Path(path).write_text(json.dumps(self._content(), ensure_ascii=False) + "\n", encoding="utf-8")
-
-    def _content(self) -> dict[str, Any]:
-        special = {role: getattr(self, role) for role in _ROLES}
-        return {"tokenizer": json.loads(self._tokenizer.to_str()), **special}
+        content = {role: getattr(self, role) for role in _ROLES}
+        content["tokenizer"] = json.loads(self._tokenizer.to_str())
+        Path(path).write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def _pieces(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
 
-def load_vocabulary(path: str | Path) -> Vocabulary:
+def load_vocabulary(path: Path) -> Vocabulary:
     """Read the vocabulary of a model folder, of words or of a tokenizer's pieces.
 
     Raises:
         ModelFolderInvalid: the file is missing or neither of both.
+        ExtraNotInstalled: it is a tokenizer, and the library for it is not installed.
     """
-    path = Path(path)
     try:
         content = parsed_json(read_file(path))
-    except (OSError, ValueError):
-        return Vocabulary.load(path)  # raises the error
-    if not isinstance(content, dict) or "tokenizer" not in content:
-        return Vocabulary.load(path)
-    with extra("davir", f"{path}: this model"):
-        from tokenizers import Tokenizer
-    try:
+        if "tokenizer" not in content:
+            return Vocabulary(of_type(tuple[str, ...], content["words"], "words"))
+        with extra("davir", f"{path}: this model"):
+            from tokenizers import Tokenizer
         tokenizer = Tokenizer.from_str(json.dumps(content["tokenizer"]))
         return TokenizerVocabulary(tokenizer, **{role: int(content[role]) for role in _ROLES})
-    except Exception as error:  # the library raises bare Exception
-        raise ModelFolderInvalid(f"{path}: not a vocabulary ({error}); check the model folder") from error
+    except ExtraNotInstalled:
+        raise
+    except Exception as error:  # tokenizers raises bare Exception
+        raise ModelFolderInvalid(
+            f"{path}: not a vocabulary ({first_line(error)}); check the model folder"
+        ) from error

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
-from rscc.files import parsed_json, read_file
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
@@ -83,12 +82,6 @@ class Vocabulary:
     def __contains__(self, word: str) -> bool:
         return word in self._ids
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.words == other.words
-
-    def __hash__(self) -> int:
-        return hash(self.words)
-
     def encode(self, text: str, max_length: int) -> list[int]:
         """Return ``[bos, words ..., eos]``, truncated to ``max_length`` ids, 2 or more, including eos."""
         return [self.bos, *self._numbers(text)[: max_length - 2], self.eos]
@@ -117,29 +110,6 @@ class Vocabulary:
         """Write the words as JSON."""
         text = json.dumps({"words": self.words}, ensure_ascii=False, indent=0)
         Path(path).write_text(text + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Vocabulary:
-        """Read a file of :meth:`save`.
-
-        Raises:
-            ModelFolderInvalid: the file is missing, no JSON, or no list of words.
-        """
-        path = Path(path)
-        try:
-            words = parsed_json(read_file(path))["words"]
-        except OSError as error:
-            raise ModelFolderInvalid(
-                f"{path}: cannot be read ({error.strerror}); check the model folder"
-            ) from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise ModelFolderInvalid(f"{path}: not a vocabulary file; check the model folder") from error
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ModelFolderInvalid(f"{path}: 'words' is no list of strings; check the model folder")
-        try:
-            return cls(words)
-        except ModelFolderInvalid as error:
-            raise ModelFolderInvalid(f"{path}: {error}") from error
 
 
 def _frequent(captions: Iterable[str], min_count: int) -> list[str]:

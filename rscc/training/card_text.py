@@ -4,6 +4,7 @@ import json
 import platform
 import tomllib
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -97,7 +98,7 @@ def card_text(card: ModelCard, config: Config) -> str:
         kinds=kinds_table(card),
         confidence=confidence_text(card),
         limits="\n".join(f"- {limit}" for limit in card.limits) or "None were written down.",
-        settings=json.dumps(config.to_dict(), indent=1),
+        settings=json.dumps(asdict(config), indent=1),
     )
 
 
@@ -142,7 +143,7 @@ def confidence_text(card: ModelCard) -> str:
 
 def confidence_line(card: ModelCard) -> str:
     """Return the reliability of P(changed) in one line; empty if it is not calibrated."""
-    flag = None if card.calibration is None else card.calibration.changed
+    flag = card.flag
     return "" if flag is None else _texts()["confidence_line"].format(card=card, flag=flag)
 
 

@@ -12,19 +12,19 @@ from rscc.data.caches import PairCache
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.evaluation.scoring import KindScores, score_kinds
 from rscc.facts.calibration import (
+    EVIDENCE_AREA,
     FEWEST,
     LOGIT_LIMIT,
     Calibration,
     FlagCalibration,
     ScoreCalibration,
     change_evidence,
-    evidence_pixels,
     log_likelihood,
     reliability,
     sigmoid,
 )
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.models.shared.search_rules import SearchRules
+from rscc.models.shared.generation import SearchRules
 from rscc.text.no_change import is_no_change
 from rscc.training.logistic import Logistic, best_threshold, fit_adaptation, fit_logistic
 from rscc.training.validation import encoded_batches
@@ -95,7 +95,7 @@ def measure_confidence(
         rules: of captions that describe a change; None if P(changed) was not learned.
         start: calibration of P(changed) of the model that this one was tuned from.
     """
-    pixels = evidence_pixels(config.data.gsd)
+    pixels = max(1, round(EVIDENCE_AREA / config.data.gsd**2))
     answers = answer_pairs(model, val, config, pixels=pixels, by_head=by_head, rules=rules, cache=cache)
     calibration = calibrate(answers, val, pixels=pixels, flag_decides=rules is not None, start=start)
     flag = calibration.changed

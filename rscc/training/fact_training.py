@@ -142,7 +142,11 @@ def fit_facts(
             "house is built'; at least half of them must, in English"
         )
         return start
-    fitter = _prepare_fitter(model, records, labels, labelled, config, threshold, start)
+    initial = _whitened_heads(model, records, config) if start is None else copy.deepcopy(start.heads)
+    initial = initial.to(next(model.parameters()).device)
+    views = _view_pairs(model, initial, [*records, *(pair.record for pair in labelled)], config, threshold)
+    targets = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)])).to(views.maps.device)
+    fitter = _HeadFitter(initial, start is not None, views, targets, config.train.seed)
     report(f"facts: {len(fitter.labels)} pairs read")
     logits, stated = _cross_validate(fitter, folds, report)
     if start is None:
@@ -160,24 +164,6 @@ def fit_facts(
         phrasing = adapt_phrasing(start.phrasing, measured, references)
     heads = fitter.fit(np.arange(len(fitter.labels))).cpu()
     return FactModel(heads, rules, phrasing, None if start is None else start.roads)
-
-
-def _prepare_fitter(
-    model: ChangeCaptioner,
-    records: Sequence[PairRecord],
-    labels: np.ndarray,
-    labelled: Sequence[LabelledPair],
-    config: Config,
-    threshold: float,
-    start: FactModel | None,
-) -> _HeadFitter:
-    device = next(model.parameters()).device
-    initial = _whitened_heads(model, records, config) if start is None else copy.deepcopy(start.heads)
-    initial = initial.to(device)
-    every = [*records, *(pair.record for pair in labelled)]
-    views = _view_pairs(model, initial, every, config, threshold)
-    targets = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)])).to(device)
-    return _HeadFitter(initial, start is not None, views, targets, config.train.seed)
 
 
 def _cross_validate(fitter: _HeadFitter, folds: np.ndarray, report: Report) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,6 @@ fitted on training pairs, see :mod:`rscc.facts.familiarity`.
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -68,18 +67,6 @@ def fit_head(
     return head.eval()
 
 
-@dataclass(frozen=True)
-class _RoadViews:
-    """What a trunk gives for N crops: maps (N, P, C) float16, road shares (N, P), held out (N,) bool.
-
-    Maps and shares lie on the device of the trunk.
-    """
-
-    maps: Tensor
-    shares: Tensor
-    held: np.ndarray
-
-
 def fit_roads(
     model: ChangeCaptioner, root: Path, config: Config, *, report: Report = lambda line: None
 ) -> RoadHead:
@@ -93,22 +80,23 @@ def fit_roads(
     Returns:
         The head; the area it stores is of one that was fitted without the held-out images.
     """
-    views, seed = _view_crops(model, root, config), config.train.seed
-    report(f"roads: {len(views.maps)} crops read")
-    everything = np.arange(len(views.maps))
-    measured, held = _fit_road_head(views, everything[~views.held], seed), torch.from_numpy(views.held)
+    (maps, shares, held), seed = _view_crops(model, root, config), config.train.seed
+    report(f"roads: {len(maps)} crops read")
+    everything = np.arange(len(maps))
+    measured = _fit_road_head(maps, shares, everything[~held], seed)
     with torch.no_grad():
-        logits = torch.cat([measured(part.float()) for part in views.maps[held].split(64)])
-    is_road = views.shares[held] >= ROAD_SHARE
+        logits = torch.cat([measured(part.float()) for part in maps[held].split(64)])
+    is_road = shares[held] >= ROAD_SHARE
     area = area_under_curve(logits.cpu().numpy().ravel(), is_road.cpu().numpy().ravel())
     report(f"roads: area under the ROC curve {area:.3f} on held-out images")
-    head = _fit_road_head(views, everything, seed).cpu()
+    head = _fit_road_head(maps, shares, everything, seed).cpu()
     head.stored["area"] = round(area, 4)
     return head
 
 
 @torch.no_grad()
-def _view_crops(model: ChangeCaptioner, root: Path, config: Config) -> _RoadViews:
+def _view_crops(model: ChangeCaptioner, root: Path, config: Config) -> tuple[Tensor, Tensor, np.ndarray]:
+    """Return of N crops the trunk's maps (N, P, C) float16, road shares (N, P), and held out (N,) bool."""
     maps, shares, held = [], [], []
     model.eval()
     device = next(model.parameters()).device
@@ -118,18 +106,18 @@ def _view_crops(model: ChangeCaptioner, root: Path, config: Config) -> _RoadView
         share = F.adaptive_avg_pool2d(torch.from_numpy(road.copy())[None].float(), last.shape[-2:])
         shares.append(share.flatten())
         held.append(zlib.crc32(name.encode()) % HELD_OUT == 0)
-    return _RoadViews(torch.stack(maps), torch.stack(shares).to(device), np.array(held))
+    return torch.stack(maps), torch.stack(shares).to(device), np.array(held)
 
 
-def _fit_road_head(views: _RoadViews, members: np.ndarray, seed: int) -> RoadHead:
+def _fit_road_head(maps: Tensor, shares: Tensor, members: np.ndarray, seed: int) -> RoadHead:
     torch.manual_seed(seed)
-    head = RoadHead(channels=views.maps.shape[-1]).to(views.maps.device)
-    positions = views.maps[torch.from_numpy(members[::4])].float().flatten(0, 1)
+    head = RoadHead(channels=maps.shape[-1]).to(maps.device)
+    positions = maps[torch.from_numpy(members[::4])].float().flatten(0, 1)
     head.mean.copy_(positions.mean(0))
     head.scale.copy_(positions.std(0) + 1e-3)
 
     def loss(part: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(head(views.maps[part].float()), views.shares[part])
+        return F.binary_cross_entropy_with_logits(head(maps[part].float()), shares[part])
 
     return fit_head(head, members, loss, epochs=ROAD_EPOCHS, seed=seed)
 

@@ -9,11 +9,9 @@ from pathlib import Path
 from rscc.config import Config
 from rscc.data.caches import EMPTY, PairCache
 from rscc.data.labels import read_labelled
-from rscc.data.no_change_words import no_change_prefixes, no_change_runs
 from rscc.data.pairs import PairRecord
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.evaluate import OVERHEAD
-from rscc.facts.calibration import FlagCalibration
 from rscc.facts.fact_model import FactModel
 from rscc.model_card import LOCALISATIONS, ModelCard
 from rscc.model_folder import (
@@ -26,17 +24,17 @@ from rscc.model_folder import (
     save_model_folder,
 )
 from rscc.models.int8_trunk import TRUNKS, activation_ranges
-from rscc.models.localisers import LOCALISERS
+from rscc.models.localisers import Localiser
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.change_detector import ChangeHead
-from rscc.models.shared.search_rules import SearchRules
+from rscc.models.shared.generation import SearchRules
 from rscc.models.trunks.backbone import fold_norms
 from rscc.sequences import evenly
 from rscc.training.card_text import FACTS_HEADING, card_text, facts_text, familiarity_text, make_card
 from rscc.training.confidence import Confidence, measure_confidence
 from rscc.training.fact_training import fit_facts
 from rscc.training.head_training import fit_familiarity, fit_roads
-from rscc.training.training_data import learns_the_flag
+from rscc.training.training_data import learns_the_flag, no_change_prefixes, no_change_runs
 from rscc.training.training_loop import TrainResult
 from rscc.training.training_run import Run, RunPaths
 from rscc.training.validation import image_batches, mask_curve
@@ -74,7 +72,8 @@ def export_model(
             cache=val_cache,
             by_head=localiser == "change_head",
             rules=rules if learns_the_flag(config, train) else None,
-            start=_start_calibration(run, word_source),
+            # Of P(changed), if trunk and change head are still those of the start.
+            start=word_source.card.flag if word_source is not None and run.keeps_trunk else None,
         )
     if head_card is not None and run.freezes_trunk:  # the same trunk and head have the same scores
         threshold = head_card.threshold
@@ -82,9 +81,8 @@ def export_model(
         mask_scores = {k: v for k, v in head_card.scores.items() if has_masks and k == "mask_f1"}
     else:
         threshold, mask_scores = _choose_mask_threshold(model, val, config, localiser, confidence, rules)
-    paper, size = config.model.paper.upper(), config.model.options.get("size", "compact")
-    if paper == "DAVIR" and size == "compact":
-        paper += " (compact)"
+    is_compact = config.model.paper == "davir" and config.model.options.get("size", "compact") == "compact"
+    paper = config.model.paper.upper() + " (compact)" * is_compact
     card = make_card(
         run,
         model,
@@ -130,13 +128,6 @@ def _card_of_trained_head(source: ModelFolder | None) -> ModelCard | None:
     return source.card
 
 
-def _start_calibration(run: Run, start: ModelFolder | None) -> FlagCalibration | None:
-    """Return the start's calibration of P(changed), if trunk and change head are still its own."""
-    if start is None or start.card.calibration is None or not run.keeps_trunk:
-        return None
-    return start.card.calibration.changed
-
-
 def _choose_mask_threshold(
     model: ChangeCaptioner,
     val: Sequence[PairRecord],
@@ -152,7 +143,7 @@ def _choose_mask_threshold(
     maps = None
     if localiser != "change_head":
         flag = None if confidence.calibration is None else confidence.calibration.changed
-        maps = LOCALISERS[localiser](confidence.threshold, rules, flag)
+        maps = Localiser(localiser, confidence.threshold, rules, flag)
     batches = image_batches(masked, size=config.data.size)
     curve = mask_curve(model, batches, bf16=config.train.bf16, localiser=maps)
     return curve.best_threshold(), {"mask_f1": float(curve.f1().max())}

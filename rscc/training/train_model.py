@@ -9,7 +9,6 @@ import torch
 from rscc.config import Config
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.caches import PairCache, fill_caches
-from rscc.data.no_change_words import no_change_prefixes
 from rscc.data.pairs import PairRecord
 from rscc.data.trunk_maps import pooled_features
 from rscc.devices import fast_bf16, keep_freed_memory, pick_device
@@ -24,18 +23,28 @@ from rscc.structures import TrainingMaterial
 from rscc.text.encoders import TextEncoder, load_text_encoder
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.finetuning import choose_better, learn_facts
-from rscc.training.initial_weights import TRUNK_PREFIXES, load_start, open_start
 from rscc.training.language_stage import train_language
 from rscc.training.model_export import export_model
 from rscc.training.training_data import (
     batch_source,
     every_caption,
     learns_the_flag,
+    no_change_prefixes,
     read_pairs,
     training_parts,
 )
 from rscc.training.training_loop import Trainer, Validate, freeze, load_best
-from rscc.training.training_run import Report, Run, RunPaths, check_inputs, check_output, clear_output
+from rscc.training.training_run import (
+    TRUNK_PREFIXES,
+    Report,
+    Run,
+    RunPaths,
+    check_inputs,
+    check_output,
+    clear_output,
+    load_start,
+    open_start,
+)
 from rscc.training.validation import caption_validation, mask_validation
 
 

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rscc.config import Config, TrainConfig
-from rscc.configs import config_from_dict
 from rscc.data.pairs import to_device
 from rscc.data.sources import BatchSource
 from rscc.errors import ConfigInvalid, NonFiniteLoss
 from rscc.files import atomic_write, read_file
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.settings import build
 from rscc.structures import PairBatch
 from rscc.training.training_run import Report, clear_output
 
@@ -164,7 +164,7 @@ class Trainer:
                 self.report(f"no checkpoint.pt in {self.folder}: the run starts from the beginning")
             clear_output(self.folder)
         with atomic_write(self.folder / "config.json") as (draft,):
-            draft.write_text(json.dumps(self.config.to_dict(), indent=1), encoding="utf-8")
+            draft.write_text(json.dumps(asdict(self.config), indent=1), encoding="utf-8")
         settings = self.config.train
         while self.epoch < settings.epochs and self.epoch - self.best_epoch < settings.patience:
             began = time.monotonic()
@@ -277,7 +277,10 @@ class Trainer:
     def _load(self) -> None:
         """Continue the run of the folder; see :meth:`run` for what is refused."""
         config_file = self.folder / "config.json"
-        if replace(_read_config(config_file), card=self.config.card) != self.config:
+        with _readable(config_file):
+            # Without the card, whose fields may change between versions.
+            stored = build(Config, {**json.loads(read_file(config_file)), "card": {}}, "config")
+        if replace(stored, card=self.config.card) != self.config:
             raise ConfigInvalid(f"{config_file} differs from the config of this run; start in a new folder")
         file, best = self.folder / "checkpoint.pt", self.folder / "best.safetensors"
         with _readable(file):
@@ -316,14 +319,6 @@ def _readable(file: Path) -> Iterator[None]:
         raise ConfigInvalid(
             f"{file}: missing, damaged or of another model ({type(error).__name__}); start in a new folder"
         ) from error
-
-
-def _read_config(file: Path) -> Config:
-    """Read the config of an earlier run without its card, whose fields may change between versions."""
-    try:
-        return config_from_dict({**json.loads(read_file(file)), "card": {}}, str(file))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise ConfigInvalid(f"{file}: not the config of a run ({error}); start in a new folder") from error
 
 
 def load_best(model: ChangeCaptioner, result: TrainResult) -> ChangeCaptioner:

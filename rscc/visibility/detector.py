@@ -1,4 +1,4 @@
-"""Find what hides the ground on each date of a pair of any size, from its cells."""
+"""Find what hides the ground on each date of a pair, from its cells: a network, and rules that name it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from scipy import ndimage
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rscc.visibility.cells import CHANNELS, MARGIN
-from rscc.visibility.network import VeilNetwork
 from rscc.visibility.restoration import lights
 from rscc.weights import load_weights
 
@@ -40,6 +41,55 @@ SMALLEST, NARROW, GROWN = 2, 6, 2
 """Cells a side of the smallest veil or shadow, cells that its narrow parts reach from it, and cells by which
 what hides the ground is enlarged for its soft edge."""
 _WIDTH = 512
+TYPICAL, SPREAD = (0.4, 0.4, 0.4, 0.06, 0.2), (0.2, 0.2, 0.2, 0.05, 0.15)
+"""Mean and deviation of the channels of a date, by which they are normalised."""
+WIDTHS = (24, 32, 48)
+"""Channels at full, half and quarter size of the grid of cells."""
+
+
+class VeilNetwork(nn.Module):
+    """Opacity of the veil over a date and the share of light that a cloud takes there, seen beside another.
+
+    A small U-Net over cells of both dates (Ronneberger et al. 2015).
+
+    (B, 11, H, W) cells of the date, of the other date, and of validity -> (B, 2, H, W) logits. H and W are
+    multiples of :data:`~rscc.visibility.cells.WHOLE`.
+    """
+
+    typical: Tensor
+    spread: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        fine, half, quarter = WIDTHS
+        typical, spread = (torch.tensor((*one, *one, rest)) for one, rest in ((TYPICAL, 0.0), (SPREAD, 1.0)))
+        self.register_buffer("typical", typical[:, None, None], persistent=False)
+        self.register_buffer("spread", spread[:, None, None], persistent=False)
+        self.enter = nn.Conv2d(2 * CHANNELS + 1, fine, 3, padding=1)
+        self.down = nn.Conv2d(fine, half, 3, stride=2, padding=1)
+        self.downer = nn.Conv2d(half, quarter, 3, stride=2, padding=1)
+        self.wide = nn.ModuleList(
+            nn.Conv2d(quarter, quarter, 3, padding=space, dilation=space) for space in (1, 2, 4)
+        )
+        self.up = nn.Conv2d(quarter + half, half, 3, padding=1)
+        self.upper = nn.Conv2d(half + fine, fine, 3, padding=1)
+        self.leave = nn.Conv2d(fine, 2, 1)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        """Return logits of opacity and shade; see the class."""
+        fine = F.relu(self.enter((cells - self.typical) / self.spread))  # (B, 24, H, W)
+        half = F.relu(self.down(fine))  # (B, 32, H/2, W/2)
+        deep = F.relu(self.downer(half))  # (B, 48, H/4, W/4)
+        for layer in self.wide:
+            deep = deep + F.relu(layer(deep))
+        half = F.relu(self.up(torch.cat([_doubled(deep), half], dim=1)))
+        fine = F.relu(self.upper(torch.cat([_doubled(half), fine], dim=1)))
+        logits: Tensor = self.leave(fine)
+        return logits
+
+
+def _doubled(maps: Tensor) -> Tensor:
+    return F.interpolate(maps, scale_factor=2.0, mode="bilinear", align_corners=False)
 
 
 class VeilDetector:

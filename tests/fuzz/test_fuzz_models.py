@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from hypothesis import strategies as st
 from saved_models import saved, tiny_facts, tiny_phrasing
 from tiny_models import tiny_backbone
 
-from rscc.configs import config_from_dict, load_config
+from rscc.config import Config
+from rscc.configs import load_config
 from rscc.model_folder import load_facts, load_model, open_model_folder
 from rscc.models import backbones
+from rscc.settings import build
 from rscc.text.tokenizer import load_vocabulary
 
 pytestmark = pytest.mark.slow
@@ -86,10 +89,10 @@ def test_configs(tmp_path):
     sound = load_config("rdd_levir_cc")
 
     @fuzzed
-    @given(content=damaged_json(sound.to_dict()))
+    @given(content=damaged_json(asdict(sound)))
     def loading(content):
         with ours_only():
-            config_from_dict(json.loads(content))
+            build(Config, json.loads(content), "config")
 
     loading()
     shipped = Path(load_config.__code__.co_filename).with_name("rdd_levir_cc.toml").read_bytes()

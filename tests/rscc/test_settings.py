@@ -7,8 +7,8 @@ import math
 import pytest
 
 from rscc.config import MOST_TILE, CardConfig, Config, DataConfig, ModelConfig
-from rscc.configs import config_from_dict
 from rscc.errors import ConfigInvalid
+from rscc.settings import build
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from rscc.errors import ConfigInvalid
 )
 def test_items_of_lists_have_the_type_of_the_field(section, key, value) -> None:
     with pytest.raises(ConfigInvalid):
-        config_from_dict({section: {key: value}})
+        build(Config, {section: {key: value}}, "config")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch import nn
 
 import rscc  # noqa: F401  (makes transformers' import of torchvision sound)
-from rscc.models.instructblip import InstructBlipVision, LoraRanks, from_whole
+from rscc.models.instructblip import InstructBlipVision, from_whole
 
 NAME = "tiny-clip"
 WIDTH = 8
@@ -108,15 +108,12 @@ def tiny_whole(seed: int = 0) -> Any:
     return whole
 
 
-def tiny_instructblip(
-    seed: int = 0, *, ranks: LoraRanks | None = None, adapters: bool = True
-) -> InstructBlipVision:
+def tiny_instructblip(seed: int = 0, *, adapters: bool = True) -> InstructBlipVision:
     """Build the parts; ``adapters`` makes them matter, which as they begin they do not."""
     vision = from_whole(
         tiny_whole(seed),
         tokenizer=llama_like_tokenizer(),
         qformer_tokenizer=bert_like_tokenizer(),
-        ranks=ranks,
     )
     if adapters:
         generator = torch.Generator().manual_seed(seed + 1)

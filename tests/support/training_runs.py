@@ -13,7 +13,6 @@ from PIL import Image
 from tiny_models import TinyTextEncoder, tiny_backbone, tiny_config, tiny_vocabulary
 
 from rscc.config import Config, DataConfig, TrainConfig
-from rscc.configs import config_from_dict
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord, PairSample
 from rscc.data.sources import CaptionText, ImageCaptionSource, all_forms
@@ -22,6 +21,7 @@ from rscc.evaluation.evaluation_report import EvaluationReport
 from rscc.evaluation.score_rows import EvaluationRow
 from rscc.model_folder import ModelFolder
 from rscc.models.papers import MODELS
+from rscc.settings import build
 from rscc.structures import Caption, ChangePrediction
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.train_model import train_model
@@ -55,7 +55,7 @@ def small_config(train: dict, loss: dict, **sections) -> Config:
     """A config of a file, of a small model that is fed whole images."""
     model = {"backbone": "tiny", "width": 16, "heads": 2, "head_width": 8, "max_words": 12}
     data = {"size": 64, "min_count": 1}
-    return config_from_dict({"model": model, "data": data, "train": train, "loss": loss, **sections})
+    return build(Config, {"model": model, "data": data, "train": train, "loss": loss, **sections}, "config")
 
 
 def trained(config: Config, paths: RunPaths, *, name="x", report=lambda line: None, **how) -> ModelFolder:

@@ -123,7 +123,7 @@ def _settings(
     from dataclasses import replace
 
     from rscc.configs import describes_model, load_config
-    from rscc.training.initial_weights import finetuning_config, open_start
+    from rscc.training.training_run import finetuning_config, open_start
 
     is_finetuning = start is not None and model is None
     if config is None:

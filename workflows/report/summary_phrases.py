@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rscc.text.change_facts import PLANTS, building_size
-from rscc.text.cover_sentences import cover_area
-from rscc.text.map_sentences import several_roads
+from rscc.text.map_sentences import cover_area, several_roads
 from rscc.text.wording import ROUNDED_FROM, buildings_first, least_number, number_words
 from workflows.printable import counted
 from workflows.report.change import Change

@@ -1,6 +1,6 @@
 """Masks of changes at medium resolution by kind, from spectral indices and city masks.
 
-The kinds are the keys of :data:`rscc.data.synthesis.medium_captions.PHRASES`.
+The kinds are the keys of :data:`rscc.data.synthesis.medium.PHRASES`.
 """
 
 from dataclasses import dataclass

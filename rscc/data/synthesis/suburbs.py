@@ -13,10 +13,9 @@ from functools import lru_cache
 import numpy as np
 from scipy import ndimage
 
-from rscc.data.augmentation import DISTURBANCES, random_crop
+from rscc.data.augmentation import DISTURBANCES, disturb_scene, random_crop, relight
 from rscc.data.pairs import PairRecord, PairSample, flip_array, map_arrays, read_mask, read_pair, read_rgb
 from rscc.data.single_dates import mask_of
-from rscc.data.synthesis.appearance import disturb_scene, relight
 from rscc.data.synthesis.blending import find_ground, insert_building, match_colours, remove_building
 from rscc.data.synthesis.grammar import Grammar, describe_mask
 from rscc.data.synthesis.imagery import Imagery

@@ -1,16 +1,47 @@
-"""Data modules of captioned pairs for TorchGeo's and Lightning's trainers."""
+"""Data modules of captioned pairs for TorchGeo's and Lightning's trainers, with random changes of samples."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
+import numpy as np
+import torch
 from torchgeo.datamodules import NonGeoDataModule
 
+from rscc.data.augmentation import jitter_colour
+from rscc.data.pairs import FLIPS, flip_words
 from rscc.data.torchgeo import datasets
-from rscc.data.torchgeo.datasets import CaptionedPairs, collate_pairs
-from rscc.data.torchgeo.transforms import TRANSFORMS, change
+from rscc.data.torchgeo.datasets import CaptionedPairs, Sample, collate_pairs
 from rscc.errors import ConfigInvalid
 from rscc.settings import check_choice
+
+
+def flip(sample: Sample) -> Sample:
+    """Flip both dates, the mask and the captions' words of direction, or leave them."""
+    name = FLIPS[int(torch.randint(len(FLIPS), ()))]
+    axes = [
+        axis for axis, names in ((-1, ("horizontal", "both")), (-2, ("vertical", "both"))) if name in names
+    ]
+    turned = {key: sample[key].flip(axes) for key in ("image", "mask")}
+    return {**sample, **turned, "caption": [flip_words(caption, name) for caption in sample["caption"]]}
+
+
+def change_light(sample: Sample) -> Sample:
+    """Change brightness, contrast and colours of each date by itself."""
+    rng = np.random.default_rng(int(torch.randint(2**31, ())))
+    dates = [jitter_colour(date.byte().numpy(), rng, 0.15) for date in sample["image"]]
+    return {**sample, "image": torch.from_numpy(np.stack(dates)).float()}
+
+
+TRANSFORMS: dict[str, Callable[[Sample], Sample]] = {"flip": flip, "light": change_light}
+"""Random changes of samples that keep their captions true."""
+
+
+def change(sample: Sample, names: Sequence[str]) -> Sample:
+    """Apply transforms by name, in order."""
+    for name in names:
+        sample = TRANSFORMS[name](sample)
+    return sample
 
 
 class CaptionedDataModule(NonGeoDataModule):
@@ -36,7 +67,7 @@ class CaptionedDataModule(NonGeoDataModule):
         """Prepare the loaders; nothing is read yet.
 
         Args:
-            augment: names of :data:`~rscc.data.torchgeo.transforms.TRANSFORMS`; None: :attr:`changes`.
+            augment: names of :data:`~rscc.data.torchgeo.datamodules.TRANSFORMS`; None: :attr:`changes`.
             **kwargs: of the data set, such as ``root``.
         """
         super().__init__(self.pairs, batch_size, num_workers, size=size, **kwargs)

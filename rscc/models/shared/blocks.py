@@ -123,13 +123,13 @@ class CrossImageLayer(nn.Module):
 class Positions2d(nn.Module):
     """Trainable position encoding of a grid: one vector per row plus one per column.
 
-    Trained on a ``size`` x ``size`` grid; for other grids the vectors are interpolated linearly.
+    Trained on a 16 x 16 grid; for other grids the vectors are interpolated linearly.
     """
 
-    def __init__(self, *, width: int, size: int = 16):
+    def __init__(self, *, width: int):
         super().__init__()
-        self.rows = nn.Parameter(torch.randn(1, width, size) * 0.02)
-        self.columns = nn.Parameter(torch.randn(1, width, size) * 0.02)
+        self.rows = nn.Parameter(torch.randn(1, width, 16) * 0.02)
+        self.columns = nn.Parameter(torch.randn(1, width, 16) * 0.02)
 
     def forward(self, height: int, width: int) -> Tensor:
         """Return (1, height * width, D)."""

@@ -19,12 +19,19 @@ from rscc.models.shared.change_detector import (
     ChangeDetector,
     ChangedHead,
     ChangeHead,
+    Grounding,
     average_positions,
 )
 from rscc.models.shared.decoder import CaptionDecoder, Decoder, DecoderLayer
 from rscc.models.shared.extraction import ChangeExtractor
-from rscc.models.shared.generation import Hypothesis, beam_search, greedy_search
-from rscc.models.shared.grounding import Grounding
+from rscc.models.shared.generation import (
+    ForbiddenWords,
+    Hypothesis,
+    SearchRules,
+    beam_search,
+    greedy_search,
+    supported_order,
+)
 from rscc.models.shared.losses import (
     caption_cross_entropy,
     change_mask_loss,
@@ -32,8 +39,6 @@ from rscc.models.shared.losses import (
     check_loss_weights,
     required,
 )
-from rscc.models.shared.search_rules import ForbiddenWords, SearchRules
-from rscc.models.shared.sentence_ranking import supported_order
 from rscc.models.trunks.backbone import Backbone
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
 from rscc.text.vocabulary import Vocabulary
@@ -316,7 +321,7 @@ class ChangeCaptioner(nn.Module, ABC):
             beams: width of the search; 1 takes the likeliest word at every step.
             rules: constraints of the search; None for :meth:`search_rules`.
             support: minimum width of a search with more than one beam that ranks by support (see
-                :mod:`rscc.models.shared.sentence_ranking`); 0 ranks by likelihood.
+                :mod:`rscc.models.shared.generation`); 0 ranks by likelihood.
             avoided: ids of words; sentences with one of them are ranked last.
         """
         rules = rules or self.search_rules()

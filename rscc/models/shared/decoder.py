@@ -8,7 +8,7 @@ gives the words' logits (RDD+ACR, Caption Decoder, Eq. 14).
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +16,6 @@ from torch import Tensor, nn
 from rscc.config import ModelConfig
 from rscc.models.shared.blocks import AttentionLayer
 from rscc.structures import DecoderOutput
-
-
-class WordCache(Protocol):
-    """State of decoding word by word, specific to a decoder."""
-
-    def select(self, rows: Tensor) -> None:
-        """Keep and reorder samples by their row numbers (beam search)."""
 
 
 class Decoder(nn.Module, ABC):
@@ -37,8 +30,11 @@ class Decoder(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def start(self, memory: Tensor) -> WordCache:
-        """Read the memory once; the result is passed to :meth:`step`."""
+    def start(self, memory: Tensor) -> Any:
+        """Read the memory once; the result is passed to :meth:`step`.
+
+        Its method ``select(rows)`` keeps and reorders samples by their row numbers (beam search).
+        """
 
     @abstractmethod
     def step(self, tokens: Tensor, cache: Any) -> Tensor:

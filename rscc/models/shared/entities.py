@@ -78,14 +78,10 @@ class EntityCaptioner(ChangeCaptioner):
     The text encoder is used once, by :meth:`prepare`; a trained model stores the features of its entities.
 
     Attributes:
-        title: name of the paper in messages.
-        phrases_title: name of the phrases that become entities in messages.
         score: retrieval score of the paper, see :meth:`~rscc.models.shared.retrieval.OfflineRetriever.fit`.
     """
 
     prepares = True
-    title: str
-    phrases_title = "entities"
     score: Score = "gain"
     options: EntityOptions
     retriever: Retriever
@@ -151,7 +147,7 @@ class EntityCaptioner(ChangeCaptioner):
         names = frequent_entities(phrases, options.most_entities or None, options.least_count)
         if len(names) < options.entities:
             raise ConfigInvalid(
-                f"only {len(names)} {self.phrases_title} stand in at least {options.least_count} training "
+                f"only {len(names)} entities stand in at least {options.least_count} training "
                 f"captions, and model.options.entities is {options.entities}; lower it or "
                 "model.options.least_count"
             )
@@ -159,7 +155,7 @@ class EntityCaptioner(ChangeCaptioner):
             return ClipRetriever.of(names, architecture=clip[0], source=clip[1])
         (text_encoder,) = self._text_encoder
         if text_encoder is None:
-            raise ConfigInvalid(f"{self.title} needs a text encoder to be trained; build it with one")
+            raise ConfigInvalid(f"{self.config.paper} needs a text encoder to be trained; build it with one")
         rest = iter(phrases)
         by_pair = [[phrase for _ in captions for phrase in next(rest)] for captions in material.captions]
         with torch.no_grad():
@@ -172,7 +168,7 @@ class EntityCaptioner(ChangeCaptioner):
     def check_entities(self) -> None:
         """Raise ConfigInvalid if there are no entities: neither prepared nor loaded."""
         if not self.retriever.names:
-            raise ConfigInvalid(f"this {self.title} has no entities: train it, or load a trained one")
+            raise ConfigInvalid(f"this {self.config.paper} has no entities: train it, or load a trained one")
 
     def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
         """Return the names of the entities retrieved for each pair, the best first."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -31,24 +31,8 @@ from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid
 
-
-class Segmenter(Protocol):
-    """Segments the object at a prompt (Segment Anything and similar models)."""
-
-    def segment(self, image: np.ndarray, boxes: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Segment one image for K prompts.
-
-        Args:
-            image: (3, H, W) uint8 RGB.
-            boxes: (K, 4) float32, left, top, right and bottom edge in pixels.
-            points: (K, 2) float32, x and y in pixels, one inside each object.
-
-        Returns:
-            (K, H, W) bool.
-        """
-
-    def to(self, device: torch.device) -> Segmenter:
-        """Move to a device."""
+if TYPE_CHECKING:
+    from rscc.models.shared.segmenters import SamSegmenter
 
 
 @dataclass(frozen=True)
@@ -162,7 +146,7 @@ def extract_change(
     before: np.ndarray,
     after: np.ndarray,
     settings: Extraction | None = None,
-    segmenter: Segmenter | None = None,
+    segmenter: SamSegmenter | None = None,
 ) -> np.ndarray:
     """Extract the change mask M of one pair (Eq. 2-3).
 
@@ -195,7 +179,7 @@ class ChangeExtractor:
     def __init__(self, settings: Extraction, segmenter: str = "none"):
         """Use settings and a segmenter, ``none`` or an argument of ``load_segmenter``."""
         self._settings, self._name = settings, segmenter
-        self._segmenter: Segmenter | None = None
+        self._segmenter: SamSegmenter | None = None
         self._device = torch.device("cpu")
         self.identity = f"{settings} {segmenter}"
 

@@ -1,13 +1,102 @@
-"""Greedy search and beam search for captions."""
+"""Greedy search and beam search for captions, their constraints, and the ranking of their sentences.
+
+The likeliest sentence of a captioner is often generic, and may name an object that hardly any other sentence
+of the search names. So of the sentences c_1..c_N of a wide beam search, with mean log-probability per word l,
+the one with the highest value is chosen, w being the words of c that name objects::
+
+    value(c) = l(c) - SUPPORT * max_w (1 - share of c_1..c_N that name a class of w)
+
+A sentence without objects counts as if no other sentence named its object. The classes of words are those of
+:mod:`rscc.text.object_classes`.
+"""
+
+from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rscc.models.shared.decoder import Decoder
-from rscc.models.shared.search_rules import SearchRules
+from rscc.text.object_classes import objects_among
+from rscc.text.vocabulary import Vocabulary, tokenize
+
+SUPPORT = 0.5
+
+
+class ForbiddenWords:
+    """Word sequences that decoding must not produce, as tuples of ids: prefixes, and runs anywhere."""
+
+    def __init__(self, prefixes: Sequence[tuple[int, ...]] = (), runs: Sequence[tuple[int, ...]] = ()):
+        self._next = _last_words(prefixes)
+        self._after = _last_words(runs)
+
+    @classmethod
+    def of_words(
+        cls, prefixes: Sequence[Sequence[str]], vocabulary: Vocabulary, runs: Sequence[Sequence[str]] = ()
+    ) -> ForbiddenWords:
+        """Translate word sequences to ids; those with a word outside the vocabulary cannot occur.
+
+        With a vocabulary of pieces, a run also forbids longer words that begin with its pieces.
+        """
+
+        def translated(several: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
+            texts = [" ".join(words) for words in several]
+            # A word may become several ids, at most four per character (its bytes).
+            ids = [tuple(vocabulary.encode(text, 4 * len(text) + 3)[1:-1]) for text in texts]
+            return [one for one in ids if vocabulary.unk not in one]
+
+        return cls(translated(prefixes), translated(runs))
+
+    def apply(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> None:
+        """Set the logits (R, V) of words that complete a forbidden sequence to minus infinity, in place."""
+        for row, sentence in enumerate(sentences):
+            words = list(self._next.get(sentence, ()))
+            for before, last in self._after.items():
+                if not before or sentence[-len(before) :] == before:
+                    words += last
+            if words:
+                logits[row, words] = float("-inf")
+
+
+@dataclass(frozen=True)
+class SearchRules:
+    """Constraints of the sentences of a search, which are never empty.
+
+    Attributes:
+        bos, eos: ids of the begin and end tokens.
+        max_words: maximum number of decoded tokens, end token included.
+        banned: ids that are never produced (padding, begin, unknown).
+        forbidden: word sequences that are never produced.
+    """
+
+    bos: int
+    eos: int
+    max_words: int
+    banned: tuple[int, ...] = ()
+    forbidden: ForbiddenWords = field(default_factory=ForbiddenWords)
+
+    def log_probabilities(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> Tensor:
+        """Normalise logits (R, V) of the words that follow R sentences; forbidden words get minus infinity.
+
+        The logits are changed in place. Either all of the sentences are empty or none.
+        """
+        never = self.banned if any(sentences) else (*self.banned, self.eos)
+        logits[:, list(never)] = float("-inf")
+        self.forbidden.apply(logits, sentences)
+        return logits.log_softmax(dim=-1)
+
+
+def _last_words(several: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """Return the last ids of sequences by the ids before them."""
+    lasts: dict[tuple[int, ...], list[int]] = {}
+    for ids in several:
+        if ids:
+            lasts.setdefault(ids[:-1], []).append(ids[-1])
+    return lasts
 
 
 @dataclass(frozen=True)
@@ -120,3 +209,20 @@ class _Finished:
         """Close the sample when it is full and no partial sentence is likelier (mean per token)."""
         full = len(self.best) == self.beams
         self.closed = self.closed or (full and best_beginning <= self.best[-1].mean_log_probability)
+
+
+def supported_order(sentences: Sequence[str], log_probabilities: Sequence[float]) -> list[int]:
+    """Return the indices of sentences by decreasing value; equal ones stay in order.
+
+    Args:
+        log_probabilities: mean log-probability per word of each.
+    """
+    # Without a parser: in captions of changes, words of the object classes are almost always nouns.
+    objects = [objects_among([(word, True) for word in tokenize(one)]) for one in sentences]
+
+    def disagreement(classes: Sequence[str]) -> float:
+        return 1 - float(np.mean([not one.classes.isdisjoint(classes) for one in objects]))
+
+    unsupported = [max((disagreement(classes) for _, classes in one.words), default=1.0) for one in objects]
+    values = np.array(log_probabilities) - SUPPORT * np.array(unsupported)
+    return np.argsort(-values, kind="stable").tolist()

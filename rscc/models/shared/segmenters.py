@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 from rscc.models.shared.blocks import enlarge_maps
-from rscc.models.trunks.published import read_tensors
+from rscc.weights import read_tensors
 
 _MEAN = (123.675, 116.28, 103.53)
 _STD = (58.395, 57.12, 57.375)
@@ -83,7 +83,16 @@ class SamSegmenter:
 
     @torch.no_grad()
     def segment(self, image: np.ndarray, boxes: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """See :class:`~rscc.models.shared.extraction.Segmenter`."""
+        """Segment one image for K prompts.
+
+        Args:
+            image: (3, H, W) uint8 RGB.
+            boxes: (K, 4) float32, left, top, right and bottom edge in pixels.
+            points: (K, 2) float32, x and y in pixels, one inside each object.
+
+        Returns:
+            (K, H, W) bool.
+        """
         height, width = image.shape[1:]
         if not len(boxes):
             return np.zeros((0, height, width), dtype=bool)

@@ -124,7 +124,7 @@ def test_cheers_trains_with_its_own_terms_and_comes_back_from_a_checkpoint(
 
 
 def test_captions_stay_whole_and_turn_with_the_images(ours, tmp_path):
-    from rscc.data.torchgeo.transforms import flip
+    from rscc.data.torchgeo.datamodules import flip
 
     data = ours.LEVIRCC(write_levir_cc(tmp_path))
     batch = ours.collate_pairs([data[0], data[1]])

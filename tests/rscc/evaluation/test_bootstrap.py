@@ -8,8 +8,8 @@ from rscc.evaluation.bootstrap import (
     meteor_of_counts,
     wilson_interval,
 )
-from rscc.evaluation.mask_scores import MaskCounter
 from rscc.evaluation.metrics import CaptionScorer
+from rscc.evaluation.score_rows import MaskCounter
 
 pytest.importorskip("pycocoevalcap")
 

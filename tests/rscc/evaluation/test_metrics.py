@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rscc.errors import DatasetLayoutInvalid
-from rscc.evaluation.mask_scores import MaskCounter
 from rscc.evaluation.metrics import NO_JAVA, CaptionScorer, cider
+from rscc.evaluation.score_rows import MaskCounter
 from rscc.text.no_change import NO_CHANGE_SENTENCES, is_no_change
 
 pytest.importorskip("pycocoevalcap")

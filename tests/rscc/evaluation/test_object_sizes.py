@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rscc.evaluation.mask_scores import MaskCounter, MaskScores
+from rscc.evaluation.score_rows import MaskCounter, MaskScores
 
 
 def boxes(*places: tuple[int, int, int, int], size: int = 64) -> np.ndarray:

@@ -39,12 +39,12 @@ def test_pairs_shown_backwards_are_counted_by_their_words(records) -> None:
     assert (found.removal, found.still_changed) == (Share.of(0, 2), Share.of(2, 2))
 
 
-def test_each_date_stands_beside_itself_and_its_disturbed_self(records) -> None:
+def test_each_date_stands_beside_itself_and_its_disturbed_self(records, monkeypatch) -> None:
+    monkeypatch.setattr("rscc.evaluation.robustness.BATCH", 4)
     captioner = BrightnessCaptioner(changed_threshold=0.35)
     found = measure_robustness(
         captioner,
         records,
-        batch_size=4,
         disturbances={"none": lambda image, rng: image, "light": lambda image, rng: image // 2},
     )
     assert found.unchanged["none"] == Share.of(6, 6)

@@ -6,8 +6,7 @@ import math
 import pytest
 import torch
 
-from rscc.models.shared.generation import beam_search, greedy_search
-from rscc.models.shared.search_rules import ForbiddenWords, SearchRules
+from rscc.models.shared.generation import ForbiddenWords, SearchRules, beam_search, greedy_search
 
 PAD, BOS, EOS, UNK, A, B, C = range(7)
 

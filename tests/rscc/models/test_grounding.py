@@ -11,7 +11,7 @@ from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.caches import PairCache
 from rscc.data.pairs import read_pair
 from rscc.data.trunk_maps import store_trunk_maps
-from rscc.models.shared.grounding import Grounding
+from rscc.models.shared.change_detector import Grounding
 from rscc.structures import PairBatch
 
 GRID = (2, 3)
@@ -25,7 +25,7 @@ def records(tmp_path_factory):
 @pytest.fixture
 def grounding():
     torch.manual_seed(0)
-    return Grounding(width=16, hidden=4).eval()
+    return Grounding(width=16).eval()
 
 
 def test_every_position_gets_a_vector_that_depends_on_the_change_there(grounding) -> None:

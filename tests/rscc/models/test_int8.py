@@ -13,7 +13,7 @@ from rscc.captioner import Captioner
 from rscc.devices import fast_int8
 from rscc.models.backbones import build_backbone
 from rscc.models.int8_change_head import Int8ChangeHead
-from rscc.models.int8_trunk import TRUNKS, Int8Conv, Int8Trunk, Stored, activation_ranges
+from rscc.models.int8_trunk import TRUNKS, Int8Conv, Int8Trunk, Quantization, activation_ranges
 from rscc.models.shared.change_detector import ChangeHead
 from rscc.models.trunks.backbone import fold_norms
 
@@ -75,10 +75,10 @@ def in_integers(plain) -> tuple[Int8Trunk, Int8ChangeHead]:
 def numbers(made: Int8Trunk, images: torch.Tensor) -> list[torch.Tensor]:
     """The three maps, all as the numbers that they stand for."""
     *maps, last = made(images)
-    return [*(stored.numbers(one) for stored, one in zip(made.gives, maps, strict=False)), last]
+    return [*(stored.dequantize(one) for stored, one in zip(made.outputs, maps, strict=False)), last]
 
 
-def assert_stored(given: torch.Tensor, numbers: torch.Tensor, stored: Stored) -> None:
+def assert_stored(given: torch.Tensor, numbers: torch.Tensor, stored: Quantization) -> None:
     """Where a number lies half way, the two may round otherwise."""
     expected = (numbers / stored.scale + stored.zero).round().clamp(0, 255)
     assert given.dtype == torch.uint8
@@ -90,9 +90,9 @@ def assert_stored(given: torch.Tensor, numbers: torch.Tensor, stored: Stored) ->
 @pytest.mark.parametrize(
     ("activation", "gives", "function"),
     [
-        ("none", Stored(0.02, 127), nn.Identity()),
-        ("relu", Stored(0.01, 0), nn.ReLU()),
-        ("relu6", Stored(6 / 255, 0), nn.ReLU6()),
+        ("none", Quantization(0.02, 127), nn.Identity()),
+        ("relu", Quantization(0.01, 0), nn.ReLU()),
+        ("relu6", Quantization(6 / 255, 0), nn.ReLU6()),
     ],
 )
 @pytest.mark.parametrize(("zero", "groups"), [(0, 1), (127, 1), (127, 24)])
@@ -102,7 +102,7 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
     torch.manual_seed(1)
     conv = nn.Conv2d(24, 48, 3, stride=2, padding=1, groups=groups)
     nn.init.normal_(conv.weight, std=0.3 if groups == 24 else 0.08)
-    given = Stored(0.02, zero)
+    given = Quantization(0.02, zero)
     x = random_map(2, 24, 20, 12)
     made = Int8Conv(conv, given, gives)
     numbers = (x.float() - given.zero) * given.scale

@@ -7,8 +7,7 @@ from tiny_models import check_steps
 
 from rscc.errors import ModelFolderInvalid
 from rscc.models.language_model_decoder import LanguageModelDecoder
-from rscc.models.shared.generation import beam_search, greedy_search
-from rscc.models.shared.search_rules import SearchRules
+from rscc.models.shared.generation import SearchRules, beam_search, greedy_search
 from rscc.text.tokenizer import TokenizerVocabulary, load_vocabulary
 
 

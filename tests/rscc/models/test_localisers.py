@@ -11,9 +11,9 @@ from tiny_models import random_images, tiny_model
 
 from rscc.captioner import Captioner
 from rscc.model_card import LOCALISATIONS
-from rscc.models.localisers import AttentionLocaliser, DifferenceLocaliser, attention_map
+from rscc.models.localisers import Localiser, attention_map
 from rscc.models.papers import MODELS
-from rscc.models.shared.search_rules import ForbiddenWords
+from rscc.models.shared.generation import ForbiddenWords
 from rscc.structures import DifferenceFeatures
 from workflows import caption_scene
 
@@ -67,13 +67,13 @@ def test_attention_counts_by_the_probability_of_change_and_is_silent_below_the_t
     features = with_flags(encoded(model), 3.0, 0.0, -1.0)
     sentences = [one[0].ids for one in model.generate_from(features)]
     plain = attention_map(model, features, sentences)
-    found = AttentionLocaliser(0.5).maps(model, features, (4, 3))
+    found = Localiser("attention", 0.5).maps(model, features, (4, 3))
     for sample, logit in enumerate((3.0, 0.0)):  # the second at the threshold itself
         weight = 1 / (1 + np.exp(-logit))
         np.testing.assert_allclose(found[sample].numpy(), plain[sample].numpy() * weight, atol=1e-5)
     assert plain[2].max() > 0
     assert float(found[2].max()) == 0
-    assert AttentionLocaliser(0.5).maps(model, features, (64, 48)).shape == (3, 64, 48)
+    assert Localiser("attention", 0.5).maps(model, features, (64, 48)).shape == (3, 64, 48)
 
 
 @pytest.mark.slow
@@ -85,12 +85,12 @@ def test_where_change_was_not_learnt_the_words_say_whether(monkeypatch) -> None:
     features = with_flags(encoded(model), -9.0, -9.0, -9.0)
     rules = replace(model.search_rules(), forbidden=ForbiddenWords([(no,)]))
     plain = attention_map(model, features, [one[0].ids for one in model.generate_from(features)])
-    found = AttentionLocaliser(0.0, rules).maps(model, features, (4, 3))
+    found = Localiser("attention", 0.0, rules).maps(model, features, (4, 3))
     torch.testing.assert_close(found, plain)
     assert plain.max() > 0
     said = iter(("there is no difference", "a house", "a house"))
     monkeypatch.setattr(type(model.vocabulary), "decode", lambda self, ids: next(said))
-    found = AttentionLocaliser(0.0, rules).maps(model, features, (4, 3))
+    found = Localiser("attention", 0.0, rules).maps(model, features, (4, 3))
     assert float(found[0].max()) == 0
     torch.testing.assert_close(found[1:], plain[1:])
 
@@ -112,7 +112,7 @@ def test_extracted_changes_are_smoothed_also_over_the_edge_of_a_tile_and_silence
         return mask
 
     model.extractor = extract
-    found = DifferenceLocaliser(0.5).maps(model, features, (32, 48)).numpy()
+    found = Localiser("difference", 0.5).maps(model, features, (32, 48)).numpy()
     assert found.shape == (3, 32, 48)
     assert len(asked) == 2, "the second pair is unchanged"
     images = features.pair.images

@@ -7,8 +7,7 @@ import torch
 from tiny_models import check_steps, random_images, teacher_forced_mean, tiny_model
 
 from rscc.models.papers import MODELS
-from rscc.models.shared.generation import beam_search, greedy_search
-from rscc.models.shared.search_rules import ForbiddenWords, SearchRules
+from rscc.models.shared.generation import ForbiddenWords, SearchRules, beam_search, greedy_search
 
 papers = pytest.mark.parametrize("paper", MODELS)
 

@@ -5,7 +5,7 @@ import torch
 from tiny_models import random_images, tiny_model
 
 from rscc.models.papers import MODELS
-from rscc.models.shared.sentence_ranking import SUPPORT, supported_order
+from rscc.models.shared.generation import SUPPORT, supported_order
 
 EXTRACTED = torch.linspace(0, 1, 48).view(3, 4, 4)
 

@@ -33,7 +33,7 @@ def test_a_plain_transformer_has_one_map_at_the_stride_of_its_patches() -> None:
     (last,) = trunk(random_images(1, 64, 90)[0])
     assert last.shape == (1, 192, 4, 6), "90 px are filled up to 6 patches"
     assert trunk.channels == (192,)
-    transformer = trunk.stages[0].extractor
+    transformer = trunk.stages[0]
     torch.testing.assert_close(last.mean(1), torch.zeros(1, 4, 6), atol=1e-5, rtol=0)  # after its norm
     last.square().mean().backward()
     assert transformer.cls_token.grad is not None

@@ -3,7 +3,7 @@
 import pytest
 
 from rscc.text.change_facts import ChangeFacts
-from rscc.text.cover_sentences import cover_sentences
+from rscc.text.map_sentences import cover_sentences
 
 
 def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):

@@ -18,9 +18,8 @@ from rscc.errors import DatasetLayoutInvalid
 from rscc.model_folder import load_facts, open_model_folder
 from rscc.training import finetuning
 from rscc.training.finetuning import Comparison, compare_scores
-from rscc.training.initial_weights import finetuning_config, open_start
 from rscc.training.training_data import hold_out, read_splits
-from rscc.training.training_run import Run, RunPaths
+from rscc.training.training_run import Run, RunPaths, finetuning_config, open_start
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 

@@ -15,18 +15,19 @@ from training_runs import log_of, quick_config, trained
 
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig
-from rscc.data.benchmarks.text_corpus import TextCorpus, TextSource, read_corpus
 from rscc.data.sources import CaptionText
 from rscc.errors import DatasetLayoutInvalid, ModelFolderInvalid
 from rscc.models.papers import MODELS
-from rscc.training.initial_weights import open_start
 from rscc.training.language_stage import (
+    TextCorpus,
+    TextSource,
     blank_memory,
     language_losses,
+    read_corpus,
     train_decoder_only,
 )
 from rscc.training.train_model import build_model
-from rscc.training.training_run import Run, RunPaths
+from rscc.training.training_run import Run, RunPaths, open_start
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 

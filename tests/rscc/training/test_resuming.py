@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -83,7 +83,7 @@ def test_a_finished_run_of_an_earlier_version_with_another_card_resumes_to_its_r
     found = make_trainer(data, tmp_path, config, stop=(0, 0)).run(resume=True)
     assert (found.best_epoch, found.best_scores) == (ended.best_epoch, ended.best_scores)
     assert len(log_of(tmp_path)) == 1
-    assert json.loads(file.read_text()) == json.loads(json.dumps(config.to_dict()))
+    assert json.loads(file.read_text()) == json.loads(json.dumps(asdict(config)))
 
 
 @pytest.mark.parametrize("content", ["", "[", "[]", "3", "{}x", None])

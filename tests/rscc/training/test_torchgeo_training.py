@@ -7,8 +7,8 @@ import pytest
 import torch
 from datasets import write_image
 
+from rscc.data.benchmarks.change_masks import torchgeo_pairs
 from rscc.data.pairs import read_pair
-from rscc.data.torchgeo_pairs import torchgeo_pairs
 from rscc.errors import ConfigInvalid, WeightsNotFound
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, on import
@@ -63,7 +63,7 @@ def test_a_published_trunk_is_filled_from_a_file_or_the_cache(tmp_path, monkeypa
     name, path = torchgeo_trunk(weights)
     assert (name, path) == ("timm/resnet18", cached)
     trunk = build_backbone(name, weights=path)
-    filled = trunk.stages[0].extractor.state_dict()
+    filled = trunk.stages[0].state_dict()
     assert all(torch.equal(value, state[key]) for key, value in filled.items())
     assert [one.shape[1] for one in trunk(torch.zeros(1, 3, 64, 64))] == [64, 128, 256]
     torch.save({"other": torch.zeros(1)}, tmp_path / "other.pth")

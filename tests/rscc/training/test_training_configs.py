@@ -1,17 +1,20 @@
 """Configs of trainings: the shipped ones, and what is refused."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from foundation_models import tiny_instructblip
 from tiny_models import tiny_backbone, tiny_model
 
-from rscc.configs import CONFIG_FOLDER, config_from_dict, load_config
+from rscc.config import Config
+from rscc.configs import CONFIG_FOLDER, load_config
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.errors import ConfigInvalid
 from rscc.models.papers import MODELS
 from rscc.models.shared.captioner import SHARED_TERMS
 from rscc.models.shared.losses import check_loss_weights
+from rscc.settings import build
 from rscc.training.training_loop import build_optimizer, freeze
 
 
@@ -19,7 +22,7 @@ from rscc.training.training_loop import build_optimizer, freeze
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIG_FOLDER.glob("*.toml")))
 def test_every_shipped_config_fits_its_model(name) -> None:
     config = load_config(name)
-    assert config == config_from_dict(json.loads(json.dumps(config.to_dict())))
+    assert config == build(Config, json.loads(json.dumps(asdict(config))), "config")
     assert config.data.name in DATASETS
     kind = MODELS[config.model.paper]
     check_loss_weights((*SHARED_TERMS, *kind.auxiliary_terms), config.loss)
@@ -67,7 +70,7 @@ def test_every_shipped_config_fits_its_model(name) -> None:
 )
 def test_bad_settings_are_refused_by_name(values, word) -> None:
     with pytest.raises(ConfigInvalid, match=word):
-        config_from_dict(values)
+        build(Config, values, "config")
 
 
 def test_config_files(tmp_path) -> None:

@@ -10,9 +10,9 @@ from tiny_models import tiny_model
 from training_runs import quick_config
 
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.no_change_words import no_change_prefixes, no_change_runs
 from rscc.data.pairs import PairRecord
 from rscc.evaluation.metrics import cider
+from rscc.training.training_data import no_change_prefixes, no_change_runs
 from rscc.training.validation import MaskCurve, caption_validation
 
 

@@ -8,8 +8,7 @@ import torch
 from drawn_veils import with_clouds, with_haze, with_look_alikes, with_other_light, with_weather
 
 from rscc.visibility.cells import CELL, CHANNELS, MARGIN, WHOLE, cells_of
-from rscc.visibility.detector import CLOUD, HAZE, SHADOW, VeilDetector, load_veil_detector
-from rscc.visibility.network import VeilNetwork
+from rscc.visibility.detector import CLOUD, HAZE, SHADOW, VeilDetector, VeilNetwork, load_veil_detector
 from rscc.visibility.restoration import AIR, FAINTEST, FULL_FROM, lights, without_veil
 
 WHOLLY = np.ones((64, 96), bool)

@@ -167,9 +167,8 @@ def test_what_makes_no_data_set_leaves_nothing_behind(tmp_path):
 @pytest.mark.usefixtures("tiny_registered")
 def test_a_model_takes_a_step_on_what_was_exported(tmp_path, monkeypatch):
     pytest.importorskip("pycocoevalcap")
-    from rscc.training.initial_weights import finetuning_config, open_start
     from rscc.training.train_model import train_model
-    from rscc.training.training_run import RunPaths
+    from rscc.training.training_run import RunPaths, finetuning_config, open_start
 
     verdicts = [YES, PLACE, YES, WORDS]
     changes = [
