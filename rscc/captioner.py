@@ -50,7 +50,7 @@ class Captioner:
 
     Attributes:
         bf16: whether it computes in bfloat16, which it does where the hardware is fast at it.
-        int8: whether trunk and change head compute in 8-bit integers, see :mod:`rscc.models.int8_trunk`.
+        int8: whether trunk and change head compute in 8-bit integers, see :mod:`rscc.models.int8`.
         facts: fact heads and rules, which its sentences come from; None where the model has none, or where
             its decoder writes the sentences.
         familiarity: measures how like the training data some ground is; None where the model has no measure.
@@ -107,7 +107,7 @@ class Captioner:
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
             ground: make sentences of facts where the model has fact heads.
             int8: let trunk and change head compute in 8-bit integers, in a third of the time, where the card
-                and the processor allow it; see :mod:`rscc.models.int8_trunk`.
+                and the processor allow it; see :mod:`rscc.models.int8`.
 
         Raises:
             ModelNotFound: no such name or folder.

@@ -57,7 +57,7 @@ def check_pairs(before: np.ndarray, after: np.ndarray, position: int) -> None:
     if not all(
         isinstance(date, np.ndarray) and date.dtype == np.uint8 and date.ndim == 4 for date in dates
     ) or (before.shape != after.shape or before.shape[1] != 3 or len(before) < 1):
-        got = " and ".join(map(_kind, dates))
+        got = " and ".join(f"{getattr(date, 'dtype', type(date))} {np.shape(date)}" for date in dates)
         raise ValueError(
             f"before and after must be uint8 arrays (B, 3, H, W) of one shape, B at least 1; got {got}"
         )
@@ -67,7 +67,3 @@ def check_pairs(before: np.ndarray, after: np.ndarray, position: int) -> None:
             f"the sides of images must be multiples of {position} px, the model's positions; got {height} x "
             f"{width}; cut, pad or resize them"
         )
-
-
-def _kind(value: object) -> str:
-    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__

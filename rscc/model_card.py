@@ -48,7 +48,7 @@ class ModelCard:
             tiles overlap less.
         position_size: side in pixels of a position of its features; sides of tiles are multiples of it.
         ranges: sizes of the activations of trunk and change head, for 8-bit integers, see
-            :func:`rscc.models.int8_trunk.activation_ranges`; empty where they were not measured.
+            :func:`rscc.models.int8.activation_ranges`; empty where they were not measured.
         detector: the network of another project that finds the changed pixels; None: the change head does.
     """
 

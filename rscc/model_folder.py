@@ -324,8 +324,7 @@ def use_int8(folder: ModelFolder, detector: ChangeDetector) -> None:
     Raises:
         ModelFolderInvalid: the ranges on the card are not those of this model.
     """
-    from rscc.models.int8_change_head import Int8ChangeHead
-    from rscc.models.int8_trunk import Int8Trunk
+    from rscc.models.int8 import Int8ChangeHead, Int8Trunk
     from rscc.models.shared.change_detector import ChangeHead
 
     assert isinstance(detector.change_head, ChangeHead)

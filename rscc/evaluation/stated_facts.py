@@ -19,7 +19,6 @@ references agree on none are left out. If a pair has only one reference, that on
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,12 +44,8 @@ _OTHER_OBJECT = len(SHARES)
 _FIRST_CLASS = _OTHER_OBJECT + 1
 
 
-@dataclass(frozen=True)
-class _ParsedCaption:
-    """What a caption states, and the objects it names; None if they are not read."""
-
-    statement: Statement
-    named: NamedObjects | None
+_ParsedCaption = tuple[Statement, NamedObjects | None]
+"""What a caption states, and the objects it names; None if they are not read."""
 
 
 class FactScorer:
@@ -95,8 +90,7 @@ class FactScorer:
 
     def _parse(self, captions: Sequence[str]) -> list[_ParsedCaption]:
         named = named_objects(captions) if self._objects else [None] * len(captions)
-        pairs = zip(captions, named, strict=True)
-        return [_ParsedCaption(read_statement(caption), objects) for caption, objects in pairs]
+        return list(zip(map(read_statement, captions), named, strict=True))
 
     def _scores(
         self, name: str, per_pair: Sequence[np.ndarray], distinct: float, *, wilson: bool
@@ -142,7 +136,7 @@ def _count(
         whether it names an object that no other names, and whether it names any; for each class whether it
         is named correctly, named falsely, and not named.
     """
-    statement, statements = caption.statement, [other.statement for other in others]
+    (statement, objects), statements = caption, [other for other, _ in others]
     counts = np.zeros((_FIRST_CLASS + len(_CLASSES), 3), np.int64)
     if directions := stated_directions(statements, least):
         counts[0, :2] = direction(statement) in directions, 1
@@ -150,12 +144,12 @@ def _count(
         counts[1, :2] = statement.number in numbers, 1
     if statement.places and places is not None:
         counts[2, :2] = places_hold(statement.places, places), 1
-    if caption.named is not None and others:
-        references = [other.named for other in others if other.named is not None]
-        unnamed = unnamed_by_references(caption.named, references)
-        counts[_OTHER_OBJECT, :2] = any(unnamed), any(caption.named.words)
+    if objects is not None and others:
+        references = [named for _, named in others if named is not None]
+        unnamed = unnamed_by_references(objects, references)
+        counts[_OTHER_OBJECT, :2] = any(unnamed), any(objects.words)
         true = agreed([named_classes(reference) for reference in references], least)
-        named = named_classes(caption.named, true)
+        named = named_classes(objects, true)
         for row, name in enumerate(_CLASSES, start=_FIRST_CLASS):
             counts[row] = name in named & true, name in named - true, name in true - named
     return counts

@@ -29,7 +29,6 @@ paper is ambiguous:
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -235,7 +234,8 @@ class Davir(EntityCaptioner):
         if self.options.retrieves:
             chosen = self.retrieve(pair, soft)
             entities = self.retriever.entity_features.float()[chosen]
-        fused = self.parts.ask(encoded, entities, partial(self.entity_names, chosen, len(pair.before)))
+        names = self.entity_names(chosen, len(pair.before))
+        fused = self.parts.run_qformer(encoded, entities, names)
         return DavirFeatures(
             encoded.patches, pair, soft_mask=soft, encoded=encoded, fused=fused, chosen=chosen
         )

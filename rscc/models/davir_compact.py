@@ -8,7 +8,7 @@ instruction, and for each entity its text features, mapped to the width. Queries
 the shared decoder, which replaces the language model.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ class EncoderLayer(nn.Module):
         x = self.norms[0](x + self.attention(x, x))
         return self.norms[1](x + self.drop(self.feed_forward(x)))
 
-    def first_looks(self, x: Tensor) -> Tensor:
+    def first_token_attention(self, x: Tensor) -> Tensor:
         """Return the attention of the first token to the others, mean over the heads: (B, N - 1) float32."""
         keys, _ = self.attention.project(x)
         return self.attention.weights(x[:, :1], keys).mean(1)[:, 0, 1:]
@@ -96,13 +96,13 @@ class CompactEncoder(nn.Module):
     def forward(self, patches: Tensor) -> tuple[Tensor, Tensor]:
         """Map patches (B, N, D) to tokens (B, 1 + N, D) and the last layer's attention A (B, N)."""
         x = torch.cat([self.first.expand(len(patches), -1, -1), patches], dim=1)
-        looks = x.new_zeros(patches.shape[:2])
+        attention = x.new_zeros(patches.shape[:2])
         for layer in self.layers:
             assert isinstance(layer, EncoderLayer)
             if layer is self.layers[-1]:
-                looks = layer.first_looks(x)
+                attention = layer.first_token_attention(x)
             x = layer(x)
-        return x, looks
+        return x, attention
 
 
 class QueryLayer(AttentionLayer):
@@ -116,11 +116,11 @@ class QueryLayer(AttentionLayer):
         count = queries.shape[1]
         both = torch.cat([queries, prompt], dim=1)
         both = self.norms[0](both + self.self_attention(both, both))
-        asking, prompt = both[:, :count], both[:, count:]
-        queries = self.norms[1](asking + self.cross_attention(asking, patches))
+        attending, prompt = both[:, :count], both[:, count:]
+        queries = self.norms[1](attending + self.cross_attention(attending, patches))
         both = torch.cat([queries, prompt], dim=1)
         both = self.norms[2](both + self.drop(self.feed_forward(both)))
-        return both[:, :count], both[:, count:], asking
+        return both[:, :count], both[:, count:], attending
 
 
 class QueryFormer(nn.Module):
@@ -141,17 +141,17 @@ class QueryFormer(nn.Module):
     def forward(self, before: Tensor, after: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
         """Return the answers and the last layer's attending queries, both (B, Q, D)."""
         patches = self.patches(before, after)
-        x = asking = self.queries.expand(len(before), -1, -1)
+        x = attending = self.queries.expand(len(before), -1, -1)
         for layer in self.layers:
-            x, prompt, asking = layer(x, prompt, patches)
-        return x, asking
+            x, prompt, attending = layer(x, prompt, patches)
+        return x, attending
 
-    def looks(self, asking: Tensor, before: Tensor, after: Tensor) -> Tensor:
+    def attention(self, attending: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """Return the last layer's attention, mean over the heads: (B, Q, 2 M), rows sum to 1."""
         layer = self.layers[-1]
         assert isinstance(layer, QueryLayer)
         keys, _ = layer.cross_attention.project(self.patches(before, after))
-        return layer.cross_attention.weights(asking, keys).mean(1)
+        return layer.cross_attention.weights(attending, keys).mean(1)
 
 
 class CompactParts(nn.Module):
@@ -176,25 +176,25 @@ class CompactParts(nn.Module):
 
     def encode(self, pair: PairView) -> Encoded:
         """Eq. 4-5 for both dates in one pass."""
-        tokens, looks = self.encoder(torch.cat([pair.before, pair.after]))
+        tokens, attention = self.encoder(torch.cat([pair.before, pair.after]))
         before, after = tokens.chunk(2)
-        attention_before, attention_after = looks.unflatten(1, pair.grid).chunk(2)
+        attention_before, attention_after = attention.unflatten(1, pair.grid).chunk(2)
         return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
 
-    def ask(
-        self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]
+    def run_qformer(
+        self, encoded: Encoded, entities: Tensor | None, names: Sequence[Sequence[str]]
     ) -> QFormerOutput:
         """Eq. 10-11 from the entities' features (B, k, d), None without them; no names are needed."""
         prompt = self.instruction.expand(len(encoded.before), -1, -1)
         if entities is not None and self.entity_projection is not None:
             prompt = torch.cat([prompt, self.entity_projection(entities)], dim=1)
-        answers, asking = self.query_former(encoded.before, encoded.after, prompt)
-        return QFormerOutput(answers, torch.cat([answers, prompt], dim=1), asking)
+        answers, attending = self.query_former(encoded.before, encoded.after, prompt)
+        return QFormerOutput(answers, torch.cat([answers, prompt], dim=1), attending)
 
     def on_ground(self, encoded: Encoded, fused: QFormerOutput, attention: Tensor) -> Tensor:
         """Pass attention to the memory (B, L, N) on to the patches that the answers read: (B, L, h * w)."""
         assert fused.states is not None
-        looks = self.query_former.looks(fused.states, encoded.before, encoded.after)
-        before, after = looks.chunk(2, dim=2)
+        to_tokens = self.query_former.attention(fused.states, encoded.before, encoded.after)
+        before, after = to_tokens.chunk(2, dim=2)
         places = before[..., 1:] + after[..., 1:]  # without [CLS], which has no position
         return attention[..., : fused.answers.shape[1]].to(places.dtype) @ places

@@ -123,14 +123,6 @@ class OpenClipTextEncoder(TextEncoder):
         self.width = self._project(self.positional_embedding[:1].detach()).shape[1]
         self.freeze()
 
-    @classmethod
-    def load(cls, name: str, pretrained: str | None = None) -> OpenClipTextEncoder:
-        """Load a tower by name."""
-        model = load_clip(name, pretrained, instead="use the text encoder 'sentence', which works offline")
-        import open_clip
-
-        return cls(model, open_clip.get_tokenizer(name))
-
     def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
         """See :meth:`TextEncoder.embed_tokens`; padding is cut to the longest text."""
         ids = self.tokenizer(list(texts), context_length=self.max_tokens - room).to(self.device)
@@ -240,14 +232,17 @@ def load_text_encoder(name: str = "sentence") -> TextEncoder:
     kind, _, rest = name.partition(":")
     if kind == "sentence":
         return SentenceEncoder.load(rest or None)
-    if kind == "open_clip" and rest.startswith(("hf-hub:", "local-dir:")):
-        return OpenClipTextEncoder.load(rest)
-    architecture, _, source = rest.partition(":")
-    if kind == "open_clip" and architecture and source:
-        return OpenClipTextEncoder.load(architecture, source)
-    raise ConfigInvalid(
-        f"text encoder {name!r}: use 'sentence', 'sentence:FOLDER' or 'open_clip:ARCHITECTURE:TAG_OR_FILE'"
-    )
+    has_weights = rest.startswith(("hf-hub:", "local-dir:"))
+    architecture, _, source = (rest, "", None) if has_weights else rest.partition(":")
+    if kind != "open_clip" or not (architecture and (source or has_weights)):
+        raise ConfigInvalid(
+            f"text encoder {name!r}: use 'sentence', 'sentence:FOLDER' or "
+            "'open_clip:ARCHITECTURE:TAG_OR_FILE'"
+        )
+    model = load_clip(architecture, source, instead="use the text encoder 'sentence', which works offline")
+    import open_clip
+
+    return OpenClipTextEncoder(model, open_clip.get_tokenizer(architecture))
 
 
 def load_clip(name: str, source: str | None, *, instead: str) -> Any:

@@ -50,33 +50,23 @@ _WHITENING_PAIRS, _WHITENING_STEP = 200, 5
 
 
 @dataclass(frozen=True)
-class TrunkViews:
-    """What a frozen trunk and change head give for N pairs.
-
-    Attributes:
-        maps: (N, 2, P, reduced) float16, both dates, on the model's device.
-        cells: (N, P, 2), see :func:`rscc.facts.heads.change_cells`, on the same device.
-        masks: (N, H, W) bool, the changed pixels.
-    """
-
-    maps: Tensor
-    cells: Tensor
-    masks: np.ndarray
-
-
-@dataclass(frozen=True)
 class _HeadFitter:
     """Fits heads on some of the pairs.
 
     Attributes:
         initial: whitened heads, of which only the first layer is used, or trained heads of a start.
         adapts: whether ``initial`` is trained further.
+        maps: (N, 2, P, reduced) float16, of both dates by the frozen trunk, on the model's device.
+        cells: (N, P, 2), see :func:`rscc.facts.heads.change_cells`, on the same device.
+        masks: (N, H, W) bool, the changed pixels by the change head.
         labels: (N, len(ANSWERS)) in 0..1, of all pairs.
     """
 
     initial: FactHeads
     adapts: bool
-    views: TrunkViews
+    maps: Tensor
+    cells: Tensor
+    masks: np.ndarray
     labels: Tensor
     seed: int
 
@@ -86,17 +76,22 @@ class _HeadFitter:
         if self.adapts:
             heads, settings = copy.deepcopy(self.initial).train(), ADAPTING
         else:
-            heads, settings = FactHeads(**self.initial.sizes).to(self.views.maps.device), {"epochs": EPOCHS}
+            heads, settings = FactHeads(**self.initial.sizes).to(self.maps.device), {"epochs": EPOCHS}
             heads.reduce.load_state_dict(self.initial.reduce.state_dict())
         heads.reduce.requires_grad_(False)
 
         def loss(part: Tensor) -> Tensor:
             soft = self.labels[part] * (1 - SMOOTHING) + SMOOTHING / 2
-            positions = _position_logits(heads, self.views, part)
+            positions = self.position_logits(heads, part)
             logits = pooled(positions, torch.ones_like(positions[..., 0]))
             return F.binary_cross_entropy_with_logits(logits, soft)
 
         return fit_head(heads, members, loss, seed=self.seed, **settings)
+
+    def position_logits(self, heads: FactHeads, part: Tensor) -> Tensor:
+        """Return the logits of every position of the pairs of these numbers, (B, P, len(ANSWERS))."""
+        maps = self.maps[part].float()
+        return heads.positions(maps[:, 0], maps[:, 1], self.cells[part])
 
 
 def fit_facts(
@@ -145,8 +140,8 @@ def fit_facts(
     initial = _whitened_heads(model, records, config) if start is None else copy.deepcopy(start.heads)
     initial = initial.to(next(model.parameters()).device)
     views = _view_pairs(model, initial, [*records, *(pair.record for pair in labelled)], config, threshold)
-    targets = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)])).to(views.maps.device)
-    fitter = _HeadFitter(initial, start is not None, views, targets, config.train.seed)
+    targets = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)])).to(views[0].device)
+    fitter = _HeadFitter(initial, start is not None, *views, targets, config.train.seed)
     report(f"facts: {len(fitter.labels)} pairs read")
     logits, stated = _cross_validate(fitter, folds, report)
     if start is None:
@@ -155,7 +150,7 @@ def fit_facts(
         rules = adapted_rules(start.rules, stated, labels, changed)
         if not _makes_fewer_errors(start, fitter, stated, labels, changed, folds, report):
             return start
-    counts = ((logits[i], *counted(fitter.views.masks[i])) for i in np.flatnonzero(changed))
+    counts = ((logits[i], *counted(fitter.masks[i])) for i in np.flatnonzero(changed))
     measured = np.stack([measurements(logit, outlines, len(sizes)) for logit, outlines, sizes in counts])
     references = [records[i].captions for i in np.flatnonzero(changed)]
     if start is None or start.phrasing is None:
@@ -173,7 +168,7 @@ def _cross_validate(fitter: _HeadFitter, folds: np.ndarray, report: Report) -> t
     for fold in sorted(set(folds.tolist())):
         held, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         heads = fitter.fit(np.concatenate([others, labelled]))
-        logits[held], stated[held] = _answer(heads, fitter.views, held)
+        logits[held], stated[held] = _answer(heads, fitter, held)
         report(f"facts: fold {fold + 1} of {FOLDS} answered")
     return logits, stated
 
@@ -196,7 +191,7 @@ def _makes_fewer_errors(
         held, others = folds == fold, folds != fold
         rules = adapted_rules(start.rules, stated[others], labels[others], changed[others])
         after[held] = errors(rules, stated[held], labels[held])
-    old = _answer(fitter.initial, fitter.views, np.arange(len(labels)))[1]
+    old = _answer(fitter.initial, fitter, np.arange(len(labels)))[1]
     before, after = errors(start.rules, old, labels)[changed], after[changed]
     gain = percentile_interval(Resamples(len(before)).means(before - after)) or (0.0, 0.0)
     report(
@@ -261,30 +256,26 @@ def _view_pairs(
     records: Sequence[PairRecord],
     config: Config,
     threshold: float,
-) -> TrunkViews:
+) -> tuple[Tensor, Tensor, np.ndarray]:
+    """Return maps, cells and masks, see :class:`_HeadFitter`."""
     maps, cells, masks = [], [], []
     for before, after, change in _trunk_maps(model, records, config):
         maps.append(torch.stack([heads.reduce(before), heads.reduce(after)], 1).half())
         side = round(before.shape[1] ** 0.5)
         cells.append(change_cells(change, (side, side)))
         masks.append((change >= threshold).cpu().numpy())
-    return TrunkViews(torch.cat(maps), torch.cat(cells), np.concatenate(masks))
-
-
-def _position_logits(heads: FactHeads, views: TrunkViews, part: Tensor) -> Tensor:
-    maps = views.maps[part].float()
-    return heads.positions(maps[:, 0], maps[:, 1], views.cells[part])
+    return torch.cat(maps), torch.cat(cells), np.concatenate(masks)
 
 
 @torch.no_grad()
-def _answer(heads: FactHeads, views: TrunkViews, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _answer(heads: FactHeads, fitter: _HeadFitter, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the logits of whole images, and those that facts are stated by, each (N, len(ANSWERS))."""
     parts = []
     for part in torch.from_numpy(members).split(64):
-        positions = _position_logits(heads, views, part)
+        positions = fitter.position_logits(heads, part)
         side = round(positions.shape[1] ** 0.5)
         maps = positions.transpose(1, 2).unflatten(2, (side, side))
-        masks = torch.from_numpy(views.masks[part.numpy()]).to(maps.device)
+        masks = torch.from_numpy(fitter.masks[part.numpy()]).to(maps.device)
         regions = (torch.ones_like(masks), masks)
         parts.append([region_logits(maps, region).cpu().numpy() for region in regions])
     whole, changed = (np.concatenate(several) for several in zip(*parts, strict=True))

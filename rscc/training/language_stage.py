@@ -23,7 +23,7 @@ from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.files import parsed_json, read_file
 from rscc.model_folder import ModelFolder, save_model_folder
 from rscc.models.backbones import build_backbone
-from rscc.models.cheers_gated_layer import GatedLayer
+from rscc.models.cheers import GatedLayer
 from rscc.models.papers import model_class
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.decoder import CaptionDecoder

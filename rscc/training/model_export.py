@@ -23,7 +23,7 @@ from rscc.model_folder import (
     open_model_folder,
     save_model_folder,
 )
-from rscc.models.int8_trunk import TRUNKS, activation_ranges
+from rscc.models.int8 import TRUNKS, activation_ranges
 from rscc.models.localisers import Localiser
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.change_detector import ChangeHead

@@ -199,7 +199,11 @@ class Trainer:
                 terms = self.losses(model, to_device(batch, device))
             weighted = [self.config.loss[name] * value.float() for name, value in terms.items()]
             total = torch.stack(weighted).sum()
-            self._check_finite(total, terms)
+            if not torch.isfinite(total):
+                listed = ", ".join(f"{name} {value.item():.4g}" for name, value in terms.items())
+                raise NonFiniteLoss(
+                    f"the loss is not finite in epoch {self.epoch + 1} ({listed}); lower the learning rate"
+                )
             self.optimizer.zero_grad(set_to_none=True)
             total.backward()
             if settings.clip:
@@ -217,13 +221,6 @@ class Trainer:
     def _model_losses(self, model: ChangeCaptioner, batch: PairBatch) -> dict[str, Tensor]:
         smoothing = self.config.train.label_smoothing
         return model.losses(batch, self.config.loss, label_smoothing=smoothing)
-
-    def _check_finite(self, total: Tensor, terms: dict[str, Tensor]) -> None:
-        if not torch.isfinite(total):
-            listed = ", ".join(f"{name} {value.item():.4g}" for name, value in terms.items())
-            raise NonFiniteLoss(
-                f"the loss is not finite in epoch {self.epoch + 1} ({listed}); lower the learning rate"
-            )
 
     def _validate_epoch(self) -> dict[str, float]:
         self.model.eval()

@@ -9,7 +9,7 @@ import torch
 from torchgeo.datamodules import NonGeoDataModule
 
 from rscc.data.augmentation import jitter_colour
-from rscc.data.pairs import FLIPS, flip_words
+from rscc.data.pairs import FLIPS, flip_array, flip_words
 from rscc.data.torchgeo import datasets
 from rscc.data.torchgeo.datasets import CaptionedPairs, Sample, collate_pairs
 from rscc.errors import ConfigInvalid
@@ -19,11 +19,8 @@ from rscc.settings import check_choice
 def flip(sample: Sample) -> Sample:
     """Flip both dates, the mask and the captions' words of direction, or leave them."""
     name = FLIPS[int(torch.randint(len(FLIPS), ()))]
-    axes = [
-        axis for axis, names in ((-1, ("horizontal", "both")), (-2, ("vertical", "both"))) if name in names
-    ]
-    turned = {key: sample[key].flip(axes) for key in ("image", "mask")}
-    return {**sample, **turned, "caption": [flip_words(caption, name) for caption in sample["caption"]]}
+    flipped = {key: torch.from_numpy(flip_array(sample[key].numpy(), name)) for key in ("image", "mask")}
+    return {**sample, **flipped, "caption": [flip_words(caption, name) for caption in sample["caption"]]}
 
 
 def change_light(sample: Sample) -> Sample:

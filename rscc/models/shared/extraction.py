@@ -21,9 +21,8 @@ Without a segmenter the mask is the union of the regions R_c themselves.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -62,19 +61,18 @@ class Extraction:
             raise ConfigInvalid(f"the extraction's iou is {self.iou}; use a number in 0..1")
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """One c of Eq. 2.
+class Clusters(NamedTuple):
+    """The clusters c of Eq. 2.
 
     Attributes:
-        region: R_c, (H, W) bool.
-        box: B_c, left, top, right and bottom edge in pixels.
-        point: C_c, x and y in pixels.
+        regions: R_c, (K, H, W) bool.
+        boxes: B_c, (K, 4) float32, left, top, right and bottom edge in pixels.
+        points: C_c, (K, 2) float32, x and y in pixels.
     """
 
-    region: np.ndarray
-    box: tuple[float, float, float, float]
-    point: tuple[float, float]
+    regions: np.ndarray
+    boxes: np.ndarray
+    points: np.ndarray
 
 
 def difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
@@ -98,7 +96,7 @@ def difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
     return np.abs(one - other).mean(axis=0)
 
 
-def find_clusters(differing: np.ndarray, settings: Extraction) -> list[Cluster]:
+def find_clusters(differing: np.ndarray, settings: Extraction) -> Clusters:
     """Cluster the squares that differ by more than delta (Eq. 2).
 
     ``differing`` is (H, W) in grey levels.
@@ -107,39 +105,27 @@ def find_clusters(differing: np.ndarray, settings: Extraction) -> list[Cluster]:
 
     height, width = differing.shape
     cell = settings.cell
-    places = np.argwhere(_cell_means(differing, cell) > settings.delta)  # (P, 2), row and column
-    if not len(places):
-        return []
-    labels = DBSCAN(eps=settings.eps, min_samples=settings.min_samples).fit_predict(places)
-    clusters = []
-    for label in range(labels.max() + 1):
-        members = places[labels == label]
-        region = np.zeros((-(-height // cell), -(-width // cell)), dtype=bool)
+    squares = _cell_means(differing, cell)
+    places = np.argwhere(squares > settings.delta)  # (P, 2), row and column
+    labels = np.zeros(0, int)
+    if len(places):
+        labels = DBSCAN(eps=settings.eps, min_samples=settings.min_samples).fit_predict(places)
+    regions = np.zeros((labels.max(initial=-1) + 1, *squares.shape), bool)
+    boxes, points = np.zeros((len(regions), 4), np.float32), np.zeros((len(regions), 2), np.float32)
+    for number, region in enumerate(regions):
+        members = places[labels == number]
         region[members[:, 0], members[:, 1]] = True
         (top, left), (bottom, right) = members.min(0) * cell, (members.max(0) + 1) * cell
+        boxes[number] = left, top, min(right, width), min(bottom, height)
         nearest = members[np.square(members - members.mean(0)).sum(1).argmin()]
-        y, x = ((nearest + 0.5) * cell).clip(max=(height - 0.5, width - 0.5))
-        clusters.append(
-            Cluster(
-                region=region.repeat(cell, 0).repeat(cell, 1)[:height, :width],
-                box=(float(left), float(top), float(min(right, width)), float(min(bottom, height))),
-                point=(float(x), float(y)),
-            )
-        )
-    return clusters
+        points[number] = ((nearest + 0.5) * cell).clip(max=(height - 0.5, width - 0.5))[::-1]
+    return Clusters(regions.repeat(cell, 1).repeat(cell, 2)[:, :height, :width], boxes, points)
 
 
-def merge_agreeing(
-    clusters: Sequence[Cluster], masks: np.ndarray, least_iou: float, shape: tuple[int, int]
-) -> np.ndarray:
+def merge_agreeing(regions: np.ndarray, masks: np.ndarray, least_iou: float) -> np.ndarray:
     """Return the union (H, W) of the masks (K, H, W) whose IoU with their region is at least tau (Eq. 3)."""
-    merged = np.zeros(shape, dtype=bool)
-    for cluster, mask in zip(clusters, masks, strict=True):
-        together = np.count_nonzero(cluster.region & mask)
-        either = np.count_nonzero(cluster.region | mask)
-        if together >= least_iou * either:
-            merged |= mask
-    return merged
+    together, either = (both.sum((1, 2)) for both in (regions & masks, regions | masks))
+    return np.logical_or.reduce(masks[together >= least_iou * either])
 
 
 def extract_change(
@@ -158,15 +144,10 @@ def extract_change(
         (H, W) bool.
     """
     settings = settings or Extraction()
-    shape = (before.shape[1], before.shape[2])
-    clusters = find_clusters(difference(before, after), settings)
-    if not clusters:
-        return np.zeros(shape, dtype=bool)
-    if segmenter is None:
-        return np.logical_or.reduce([cluster.region for cluster in clusters])
-    boxes = np.array([cluster.box for cluster in clusters], dtype=np.float32)
-    points = np.array([cluster.point for cluster in clusters], dtype=np.float32)
-    return merge_agreeing(clusters, segmenter.segment(after, boxes, points), settings.iou, shape)
+    regions, boxes, points = find_clusters(difference(before, after), settings)
+    if segmenter is None or not len(regions):
+        return np.logical_or.reduce(regions)
+    return merge_agreeing(regions, segmenter.segment(after, boxes, points), settings.iou)
 
 
 class ChangeExtractor:

@@ -83,7 +83,7 @@ class SamSegmenter:
 
     @torch.no_grad()
     def segment(self, image: np.ndarray, boxes: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Segment one image for K prompts.
+        """Segment one image for K prompts, at least one.
 
         Args:
             image: (3, H, W) uint8 RGB.
@@ -94,8 +94,6 @@ class SamSegmenter:
             (K, H, W) bool.
         """
         height, width = image.shape[1:]
-        if not len(boxes):
-            return np.zeros((0, height, width), dtype=bool)
         device = next(self._sam.parameters()).device
         scale = self.size / max(height, width)
         shape = (max(1, round(height * scale)), max(1, round(width * scale)))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from rscc.models.shared.extraction import (
-    Cluster,
     Extraction,
     difference,
     extract_change,
@@ -81,15 +80,13 @@ def test_clusters_are_those_of_dbscan(seed) -> None:
     settings = Extraction(delta=40, cell=3, eps=1.5, min_samples=4)
     expected = slow_clusters(differing, 40, 3, 1.5, 4)
     clusters = find_clusters(differing, settings)
-    assert len(clusters) == len(expected) > 1
+    assert clusters.regions.shape == (len(expected), 23, 37) and len(expected) > 1
     regions = []
-    for one in clusters:
-        assert one.region.shape == (23, 37)
-        rows, columns = np.nonzero(one.region)
+    for region, box, (x, y) in zip(*clusters, strict=True):
+        rows, columns = np.nonzero(region)
         regions.append({(r // 3, c // 3) for r, c in zip(rows.tolist(), columns.tolist(), strict=True)})
-        assert one.box == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
-        x, y = one.point
-        assert one.region[int(y), int(x)]
+        assert tuple(box) == (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+        assert region[int(y), int(x)]
     for region in regions:  # a square at the border of two clusters may be either's
         assert max(len(region & other) / len(region | other) for other in expected) > 0.8
 
@@ -99,15 +96,14 @@ def test_what_agrees_is_merged() -> None:
     rng = np.random.default_rng(1)
     regions, masks = rng.random((4, 9, 7)) > 0.5, rng.random((4, 9, 7)) > 0.5
     masks[2] = regions[2]
-    clusters = [Cluster(region, (0, 0, 7, 9), (3, 3)) for region in regions]
     for tau in (0.0, 0.35, 0.9):
         expected = np.zeros((9, 7), bool)
         for region, mask in zip(regions, masks, strict=True):
             pairs = list(zip(region.flat, mask.flat, strict=True))
             if sum(bool(a and b) for a, b in pairs) / sum(bool(a or b) for a, b in pairs) >= tau:
                 expected |= mask
-        assert (merge_agreeing(clusters, masks, tau, (9, 7)) == expected).all()
-    assert (merge_agreeing(clusters, masks, 0.9, (9, 7)) == masks[2]).all()
+        assert (merge_agreeing(regions, masks, tau) == expected).all()
+    assert (merge_agreeing(regions, masks, 0.9) == masks[2]).all()
 
 
 class BoxSegmenter:

@@ -30,10 +30,10 @@ from rscc.models.cheers import (
     CheersFeatures,
     Disentangling,
     Enhancement,
+    GatedLayer,
     ProbabilityMap,
     largest_shares,
 )
-from rscc.models.cheers_gated_layer import GatedLayer
 
 WIDTH, HEADS = 8, 2
 TABLE_4 = {

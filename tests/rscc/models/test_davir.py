@@ -153,8 +153,8 @@ def test_the_query_former_attends_to_queries_and_prompt_then_to_both_dates() -> 
     former = QueryFormer(queries=2, layers=2, width=8, heads=2, dropout=0.0).eval()
     before, after, prompt = randoms(1, 4, 8), randoms(1, 4, 8, seed=1), randoms(1, 3, 8, seed=2)
     with torch.no_grad():
-        answers, asking = former(before, after, prompt)
-        looks = former.looks(asking, before, after)
+        answers, attending = former(before, after, prompt)
+        looks = former.attention(attending, before, after)
     dates = values(former.dates)
     patches = np.concatenate([values(before[0]) + dates[0], values(after[0]) + dates[1]])
     x, words = values(former.queries[0]), values(prompt[0])
@@ -168,7 +168,7 @@ def test_the_query_former_attends_to_queries_and_prompt_then_to_both_dates() -> 
         both = slow_norm(layer.norms[2], both + slow_feed_forward(layer.feed_forward, both))
         x, words = both[:2], both[2:]
     np.testing.assert_allclose(values(answers[0]), x, rtol=1e-3, atol=1e-5)
-    np.testing.assert_allclose(values(asking[0]), questions, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(values(attending[0]), questions, rtol=1e-3, atol=1e-5)
     assert looks.shape == (1, 2, 8)
     torch.testing.assert_close(looks.sum(2), torch.ones(1, 2))
 

@@ -12,8 +12,7 @@ from torch import nn
 from rscc.captioner import Captioner
 from rscc.devices import fast_int8
 from rscc.models.backbones import build_backbone
-from rscc.models.int8_change_head import Int8ChangeHead
-from rscc.models.int8_trunk import TRUNKS, Int8Conv, Int8Trunk, Quantization, activation_ranges
+from rscc.models.int8 import TRUNKS, Int8ChangeHead, Int8Conv, Int8Trunk, Quantization, activation_ranges
 from rscc.models.shared.change_detector import ChangeHead
 from rscc.models.trunks.backbone import fold_norms
 

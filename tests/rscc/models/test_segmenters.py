@@ -33,7 +33,7 @@ def prompts(count, height=48, width=64, seed=1):
 @pytest.mark.slow
 def test_masks_have_the_images_size_and_one_per_prompt(folder) -> None:
     segmenter = load_segmenter(f"sam:{folder}")
-    for count, height, width in ((3, 48, 64), (3, 64, 40), (3, 30, 30), (0, 48, 64)):
+    for count, height, width in ((3, 48, 64), (3, 64, 40), (3, 30, 30)):
         masks = segmenter.segment(image(height, width), *prompts(count, height, width))
         assert masks.shape == (count, height, width) and masks.dtype == bool
 

@@ -152,7 +152,7 @@ def test_nothing_is_learnt_from_too_few_pairs_or_one_place(places, monkeypatch) 
 def test_each_pair_is_answered_by_heads_that_did_not_learn_its_place(monkeypatch) -> None:
     folds, learned, answered = np.array([0, 1, 0, 2, 1, 2]), [], []
 
-    def answer(heads, views, held):
+    def answer(heads, fitter, held):
         answered.append(held)
         assert not set(folds[held]) & {folds[pair] for pair in learned[-1] if pair < len(folds)}
         assert set(learned[-1]) == {*np.flatnonzero(~np.isin(folds, folds[held])), 6, 7}, (
@@ -161,7 +161,7 @@ def test_each_pair_is_answered_by_heads_that_did_not_learn_its_place(monkeypatch
         return np.zeros((2, len(held), len(ANSWERS)))
 
     monkeypatch.setattr(training, "_answer", answer)
-    fitter = SimpleNamespace(fit=learned.append, views=None, labels=np.zeros(8))
+    fitter = SimpleNamespace(fit=learned.append, labels=np.zeros(8))
     training._cross_validate(fitter, folds, lambda line: None)
     assert sorted(np.concatenate(answered)) == list(range(6))
 

@@ -1,6 +1,4 @@
-"""A convolutional trunk in 8-bit integers, for processors with instructions for products of them.
-
-The change head that reads its maps is in :mod:`rscc.models.int8_change_head`.
+"""A convolutional trunk and its change head in 8-bit integers, for processors that multiply them fast.
 
 Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
 Inference", after training: a number is ``scale * (integer - zero)`` (their Eq. 1). Weights are quantised per
@@ -101,8 +99,7 @@ def _opening(trunk: Backbone, first: _Plan) -> tuple[str, nn.Sequential]:
 class Int8Trunk(Backbone):
     """A trunk that computes in 8-bit integers.
 
-    Its last map, which the captioners read, is float32. The others are uint8, for
-    :class:`~rscc.models.int8_change_head.Int8ChangeHead`.
+    Its last map, which the captioners read, is float32. The others are uint8, for :class:`Int8ChangeHead`.
 
     Args:
         trunk: one of :data:`TRUNKS`, its norms folded, see :func:`~rscc.models.trunks.backbone.fold_norms`.
@@ -163,10 +160,8 @@ class _Block(nn.Module):
         ]
         self.shortcut, self.added = None, source
         if isinstance(plan.shortcut, nn.Sequential):
-            conv = plan.shortcut[0]
-            assert isinstance(conv, nn.Conv2d)
             self.added = Quantization.of(ranges[f"{plan.name}.downsample"], signed=True)
-            self.shortcut = Int8Conv(conv, source, self.added)
+            self.shortcut = Int8Conv(plan.shortcut[0], source, self.added)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, channels, H, W) uint8 to the block's output, uint8."""
@@ -187,8 +182,8 @@ class Int8Conv:
         source, output: how its input and its output are stored; None gives the output in float32.
     """
 
-    def __init__(self, conv: nn.Conv2d, source: Quantization, output: Quantization | None):
-        assert isinstance(conv.padding, tuple)
+    def __init__(self, conv: nn.Module, source: Quantization, output: Quantization | None):
+        assert isinstance(conv, nn.Conv2d) and isinstance(conv.padding, tuple)
         weight = conv.weight.detach().float()
         self.bias = None if conv.bias is None else conv.bias.detach().float()
         smallest = torch.finfo(torch.float32).tiny
@@ -229,6 +224,86 @@ class Int8Conv:
                 self.integers, self.weight_scales, *self.source, *self.layout, list(x.shape)
             )
         return self._packed[wide]
+
+
+class Int8ChangeHead(nn.Module):
+    """A change head that reads the maps of an :class:`Int8Trunk`.
+
+    Its convolutions compute in integers; its norms, interpolation and the last layer, which has one channel
+    and takes little time, in float32.
+
+    Args:
+        ranges: of its activations, see :func:`activation_ranges`.
+
+    Raises:
+        KeyError: an activation has no range.
+    """
+
+    def __init__(self, head: ChangeHead, trunk: Int8Trunk, ranges: dict[str, float]):
+        super().__init__()
+        self._last = trunk.outputs[-1]
+        inner = [
+            Quantization.of(ranges[f"change_head.lateral.{level}"], signed=True)
+            for level in range(len(head.lateral))
+        ]
+        self._lateral = list(map(Int8Conv, head.lateral, trunk.outputs, inner))
+        self._mix = list(map(_ConvNorm, head.mix, inner))
+        # The input of a smoothing layer is a sum of two outputs of activations, so it is not negative.
+        self._smooth = [
+            _ConvNorm(smooth, Quantization.of(ranges[f"change_head.smooth.{level}"], signed=False))
+            for level, smooth in enumerate(head.smooth)
+        ]
+        self.logit = head.logit
+
+    def forward(self, before: list[Tensor], after: list[Tensor]) -> Tensor:
+        """Return logits (B, H / 4, W / 4) float32 for the maps of both dates."""
+        return self.compare(self.reduced(before), self.reduced(after))
+
+    def reduced(self, maps: list[Tensor]) -> list[Tensor]:
+        """Return the maps of one date, (B, width, h, w) uint8 each: all that the head reads of it."""
+        integers = [*maps[:-1], self._last.quantize(maps[-1])]
+        return [lateral(one, "none") for lateral, one in zip(self._lateral, integers, strict=True)]
+
+    def compare(self, before: list[Tensor], after: list[Tensor]) -> Tensor:
+        """Return logits (B, H / 4, W / 4) float32 for maps of :meth:`reduced`."""
+        bias = self.logit.bias
+        assert bias is not None
+        with torch.autocast(before[-1].device.type, enabled=False):
+            levels = [
+                mix(torch.cat([a, b, _difference(a, b, mix.source.zero)], dim=1))
+                for mix, a, b in zip(self._mix, before, after, strict=True)
+            ]
+            x = levels[-1]
+            for level, smooth in zip(levels[-2::-1], self._smooth, strict=True):
+                enlarged = F.interpolate(x, size=level.shape[-2:], mode="bilinear", align_corners=False)
+                x = smooth(smooth.source.quantize(level.add_(enlarged)))
+            # Not a convolution, whose sums of floats depend on the batch size and on the threads.
+            weight = self.logit.weight.flatten()
+            logits: Tensor = (x * weight[:, None, None]).sum(dim=1).add_(bias)
+        return logits
+
+
+def _difference(a: Tensor, b: Tensor, zero: int) -> Tensor:
+    """Return |a - b| of maps uint8 with the same quantization, in it too."""
+    return (torch.maximum(a, b) - torch.minimum(a, b)).clamp_(max=LEVELS - zero).add_(zero)
+
+
+class _ConvNorm:
+    """A convolution in integers, then its norm and activation in floats.
+
+    Args:
+        source: storage of the input.
+    """
+
+    def __init__(self, layers: nn.Module, source: Quantization):
+        assert isinstance(layers, nn.Sequential)
+        conv, self.norm, self.activation = layers
+        self.source, self.conv = source, Int8Conv(conv, source, None)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Map (B, channels, h, w) uint8 to (B, width, h, w) float32."""
+        y: Tensor = self.activation(self.norm(self.conv(x, "none")))
+        return y
 
 
 def activation_ranges(
