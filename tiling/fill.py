@@ -4,7 +4,8 @@ Three marks tell fill from dark water and white roofs. It is connected to the ed
 nodata, through necks of any width. And either it is exactly constant with a sharp edge, as lossless files
 have it, or, where black or white is blurred by compression or noise, it lies outside the outline of the rest,
 as collars and the corners of turned scenes do. Away from the edge, black or white that is exactly constant in
-a rectangle of pixels is a block that is missing. A value far beyond all others is fill anywhere.
+a rectangle of pixels is a block that is missing; so is any other value in a large one that is nearly
+square, as tiles are. A value far beyond all others is fill anywhere.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ CONTACT, OUTSIDE = 1 / 16, 0.5
 COLLAR, CANVAS = 0.1, 0.8
 # A block that is missing has so many pixels, and fills this share of its bounding box.
 BLOCK, BOXED = 64 * 64, 0.9
+# One that is neither black nor white has so many pixels a side, one side is at most so many times the other,
+# and it is at most this share of the scene; what is narrower than so many cells is no part of it. Water that
+# compression has smoothed is constant over squares of up to 84 pixels, but has no sharp edge.
+TILE, OBLONG, TILE_SHARE, SPECK = 64, 1.5, 1 / 3, 5
 # Cells a side on which connections are found, and the outline.
 CELLS, OUTLINE_CELLS = 1024, 256
 _BLOCK = 512
@@ -217,6 +222,26 @@ class _Counts:
             is_fill |= sharp & (pixels >= np.maximum(BLOCK, BOXED * self._boxes(labels)))
         is_fill[0] = False  # the cells without the value
         cells: np.ndarray = is_fill[labels]
+        return cells if value.is_extreme else cells | self._tiles(tally)
+
+    def _tiles(self, tally: _Tally) -> np.ndarray:
+        """Return the cells of rectangles that are nearly square, exactly constant and sharp."""
+        from scipy import ndimage
+
+        cells = np.zeros(self.size.shape, bool)
+        if tally.core.sum() < TILE**2:
+            return cells
+        solid = ndimage.binary_opening(2 * tally.core > self.size, np.ones((SPECK, SPECK), bool))
+        for box in ndimage.find_objects(ndimage.label(solid)[0]):
+            short, long = sorted(self.cell * (part.stop - part.start) for part in box)
+            # Its edge also crosses the cells beside it, and lies in them.
+            reach = 1 + -(-_RING // self.cell)
+            ring = tuple(slice(max(0, part.start - reach), part.stop + reach) for part in box)
+            is_square = short >= TILE and long <= OBLONG * short
+            is_full = tally.core[box].sum() >= BOXED * self.size[box].sum()
+            is_sharp = tally.near[ring].sum() <= FADING * tally.around[ring].sum()
+            if is_square and is_full and is_sharp and tally.core[box].sum() <= TILE_SHARE * self.size.sum():
+                cells[ring] = True
         return cells
 
     def _boxes(self, labels: np.ndarray) -> np.ndarray:

@@ -143,6 +143,36 @@ def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value):
     assert not valid[block].any() and valid.mean() > 0.75
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value", "block", "hidden"),
+    [
+        ("uint8", 128, np.s_[70:155, 90:175], True),
+        ("uint8", (229, 227, 223), np.s_[64:164, 128:256], True),
+        ("uint16", 1234, np.s_[70:155, 90:175], True),
+        ("uint8", 128, np.s_[70:130, 90:150], False),  # a small roof, drawn flat
+        ("uint8", 128, np.s_[70:140, 90:200], False),  # a long one
+        ("uint8", 128, np.s_[20:220, 40:260], False),  # most of the scene
+    ],
+)
+def test_a_large_square_of_one_value_is_a_missing_tile(tmp_path, dtype, value, block, hidden):
+    plain = filled(dtype, np.zeros(SIZE, bool), 0)
+    image = plain.copy()
+    image[:, *block] = np.reshape(value, (-1, 1, 1))
+    image[:, 20:22, 10:80] = image[:, 150:230, 95:96] = np.reshape(value, (-1, 1, 1))  # specks beside it
+    valid = read_pair(*write_dates(tmp_path, plain, image))[2]
+    assert valid[block].any() != hidden and valid.mean() > 0.75
+    assert hidden or valid.all()
+
+
+def test_a_missing_tile_of_a_scene_of_many_cells_and_grey_ground(tmp_path):
+    grey = np.repeat(np.random.default_rng(0).integers(40, 200, (1, 2200, 1400)), 3, axis=0).astype("uint8")
+    tiled = grey.copy()
+    tiled[:, 900:1156, 600:856] = 128
+    valid = read_pair(*write_dates(tmp_path, grey, tiled))[2]
+    assert not valid[900:1156, 600:856].any()
+    assert valid[:890].all() and valid[1166:].all() and valid[:, :590].all() and valid[:, 866:].all()
+
+
 def white_hall(image):
     """A large roof that is turned and saturated."""
     rows, cols = np.mgrid[: SIZE[0], : SIZE[1]]
