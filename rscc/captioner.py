@@ -144,7 +144,7 @@ class Captioner:
     @cached_property
     def veils(self) -> VeilDetector:
         """Finds cloud, its shadow and haze on each date."""
-        return load_veil_detector(self.device)
+        return load_veil_detector(self.device, self.card.gsd)
 
     @cached_property
     def _rules(self) -> SearchRules:

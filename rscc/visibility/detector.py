@@ -40,6 +40,8 @@ SHADOW_REACH = 32
 SMALLEST, NARROW, GROWN = 2, 6, 2
 """Cells a side of the smallest veil or shadow, cells that its narrow parts reach from it, and cells by which
 what hides the ground is enlarged for its soft edge."""
+ROOF, SHOWS_ROOFS = 4, 1.5
+"""Cells a side of the smallest veil where pixels are finer than so many metres: bright roofs are smaller."""
 _WIDTH = 512
 TYPICAL, SPREAD = (0.4, 0.4, 0.4, 0.06, 0.2), (0.2, 0.2, 0.2, 0.05, 0.15)
 """Mean and deviation of the channels of a date, by which they are normalised."""
@@ -93,10 +95,14 @@ def _doubled(maps: Tensor) -> Tensor:
 
 
 class VeilDetector:
-    """The network and the rules that name what it finds."""
+    """The network and the rules that name what it finds.
 
-    def __init__(self, network: VeilNetwork, device: torch.device) -> None:
-        self._network, self._device = network.to(device).eval(), device
+    Args:
+        smallest: cells a side of the smallest veil or shadow that is not beside a cloud.
+    """
+
+    def __init__(self, network: VeilNetwork, device: torch.device, smallest: int = ROOF) -> None:
+        self._network, self._device, self._smallest = network.to(device).eval(), device, smallest
 
     def layers(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Return (10, h, w) uint8: what hides each date, the opacity of its veil in 255ths, and its light.
@@ -109,7 +115,7 @@ class VeilDetector:
             _without_contrast(self._veil(one, other), one, other)
             for one, other in ((before, after), (after, before))
         ]
-        large = [_without_small(veil[0], veil[1]) for veil in veils]
+        large = [_without_small(veil, self._smallest) for veil in veils]
         hidden = [
             _hidden_by(veil[0], veil[1], np.where(_is_grey(date) | _is_wide(veil[0]), one, 0))
             for date, veil, one in zip((before, after), large, veils, strict=True)
@@ -156,10 +162,9 @@ def _above_haze(opacity: np.ndarray, veil: np.ndarray, side: int = WIDE) -> np.n
     return np.asarray((veil - haze) / np.maximum(1 - haze, 1e-3))
 
 
-def _without_small(opacity: np.ndarray, shade: np.ndarray) -> np.ndarray:
-    """Return opacity and shade, (2, h, w), without single cells: the network knows larger roofs."""
-    veil = np.stack([opacity, shade])
-    large = ndimage.grey_opening(veil, (1, SMALLEST, SMALLEST))
+def _without_small(veil: np.ndarray, smallest: int) -> np.ndarray:
+    """Return opacity and shade, (2, h, w), without what is narrower than so many cells and stands alone."""
+    large = ndimage.grey_opening(veil, (1, smallest, smallest))
     return np.minimum(veil, ndimage.grey_dilation(large, (1, 2 * NARROW + 1, 2 * NARROW + 1)))
 
 
@@ -205,8 +210,8 @@ def _near(mask: np.ndarray, reach: int) -> np.ndarray:
     return np.asarray(ndimage.maximum_filter(mask, 2 * reach + 1))
 
 
-def load_veil_detector(device: torch.device) -> VeilDetector:
-    """Load the shipped detector."""
+def load_veil_detector(device: torch.device, gsd: float = 0.5) -> VeilDetector:
+    """Load the shipped detector for scenes of so many metres per pixel."""
     network = VeilNetwork()
     network.load_state_dict({name: value.float() for name, value in load_weights(WEIGHTS).items()})
-    return VeilDetector(network, device)
+    return VeilDetector(network, device, ROOF if gsd <= SHOWS_ROOFS else SMALLEST)

@@ -8,7 +8,15 @@ import torch
 from drawn_veils import with_clouds, with_haze, with_look_alikes, with_other_light, with_weather
 
 from rscc.visibility.cells import CELL, CHANNELS, MARGIN, WHOLE, cells_of
-from rscc.visibility.detector import CLOUD, HAZE, SHADOW, VeilDetector, VeilNetwork, load_veil_detector
+from rscc.visibility.detector import (
+    CLOUD,
+    HAZE,
+    SHADOW,
+    SMALLEST,
+    VeilDetector,
+    VeilNetwork,
+    load_veil_detector,
+)
 from rscc.visibility.restoration import AIR, FAINTEST, FULL_FROM, lights, without_veil
 
 WHOLLY = np.ones((64, 96), bool)
@@ -78,10 +86,10 @@ class Given(torch.nn.Module):
         return self.logits[None, :, :, : cells.shape[3]]
 
 
-def layers_of(opacity, shade, red=0.0):
+def layers_of(opacity, shade, red=0.0, **sizes):
     cells = np.zeros((CHANNELS + 1, *opacity.shape), np.float32)
     cells[0], cells[-1] = red, 1
-    return VeilDetector(Given(opacity, shade), torch.device("cpu")).layers(cells, cells)
+    return VeilDetector(Given(opacity, shade), torch.device("cpu"), **sizes).layers(cells, cells)
 
 
 def test_dense_veils_are_cloud_where_they_are_opaque_and_shadows_need_a_cloud():
@@ -96,6 +104,17 @@ def test_dense_veils_are_cloud_where_they_are_opaque_and_shadows_need_a_cloud():
     assert (hidden[10:20, 10:20] == CLOUD).all() and (hidden[:44, 96:144] == HAZE).all()
     assert (hidden[30:40, 20:30] == SHADOW).all() and (hidden[22:24, 24:26] == CLOUD).all()
     assert not hidden[50:60, 120:130].any() and not hidden[48:55, 73:81].any()
+
+
+def test_a_bright_roof_far_from_clouds_is_judged_without_a_veil():
+    opacity = np.zeros((64, 160))
+    opacity[10:20, 10:20] = 0.97  # a cloud
+    opacity[10:13, 80:83] = opacity[40:43, 100:130] = 0.97  # a roof of 24 pixels, and a long one
+    layers = layers_of(opacity, 0 * opacity)
+    assert (layers[0][10:20, 10:20] == CLOUD).all() and (layers[2][10:20, 10:20] > 200).all()
+    assert not layers[0][:, 40:].any() and not layers[2][:, 40:].any()
+    coarse = layers_of(opacity, 0 * opacity, smallest=SMALLEST)  # where no roof is so large
+    assert (coarse[0][10:13, 80:83] == CLOUD).all()
 
 
 def test_a_thin_cloud_is_not_judged_and_even_haze_and_roofs_are():
