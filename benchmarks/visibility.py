@@ -84,6 +84,7 @@ WEATHER: Mapping[str, Draw] = {
     "brown haze 30 %": lambda image, _: with_haze(image, 0.30, BROWN).image,
     "brown haze 55 %": lambda image, _: with_haze(image, 0.55, BROWN).image,
     "brown haze 90 %": lambda image, _: with_haze(image, 0.90, BROWN).image,
+    "dark smoke 70 %": lambda image, _: with_haze(image, 0.70, BROWN / 2).image,
     "half under haze 55 %": lambda image, _: half(image, 0.55),
     "opaque clouds": lambda image, rng: with_clouds(image, rng).image,
     "thin clouds": lambda image, rng: with_clouds(image, rng, thinnest=0.4).image,
@@ -189,9 +190,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder in LEVIR-CC's layout")
-    parser.add_argument(
-        "--scenes", type=Path, nargs="*", default=[], help="folders with before.tif, after.tif"
-    )
+    parser.add_argument("--scenes", type=Path, nargs="*", default=[], help="folders of both dates' scenes")
     parser.add_argument("--pairs", type=int, default=20, help="number of pairs of the validation split")
     parser.add_argument("--weather", nargs="*", default=list(WEATHER), choices=list(WEATHER))
     arguments = parser.parse_args()
