@@ -177,15 +177,11 @@ def scene_date(
         return SceneDate(short[0], "file name", read_from=short[1])
     if named is None or exported is None:
         return SceneDate(named or exported, "file name" if named else "tag" if exported else None)
-    is_off = _days_apart(PartialDate(named), PartialDate(exported)) > _EXPORTED_LATER
+    one, other = PartialDate(named), PartialDate(exported)
+    is_off = max((one.first - other.last).days, (other.first - one.last).days) > _EXPORTED_LATER
     if is_off or len(named) > 4:
         return SceneDate(named, "file name", exported if is_off else None)
     return SceneDate(exported, "tag")
-
-
-def _days_apart(one: PartialDate, other: PartialDate) -> int:
-    """Return the least number of days between two dates."""
-    return max((one.first - other.last).days, (other.first - one.last).days, 0)
 
 
 def _names(path: PurePath) -> list[str]:

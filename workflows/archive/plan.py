@@ -120,20 +120,19 @@ def keyed_rows(
     number, count = shard
     identities = SceneIdentities(index, full=False)
     step = _AT_ONCE * count
-    for start in range(0, len(rows), step):
-        report_progress(progress, "scenes", start, len(rows))
-        part = rows[start : start + step]
-        own = part[number - 1 :: count]
-        identities.look_at(scene for row in own for scene in (row.before, row.after))
-        for place, row in enumerate(part):
-            key = pair_key(row, identities, settings) if place % count == number - 1 else None
-            if key is not None and not identities.are_there(row.before, row.after):
-                made = index.one(row.pair)
-                if made is not None and _is_same(row, key, made, identities):
-                    key = made.key
-                    if missing is not None:
-                        missing.append(row.pair)
-            yield row, key
+    for place, row in enumerate(rows):
+        if place % step == 0:
+            report_progress(progress, "scenes", place, len(rows))
+            own = rows[place + number - 1 : place + step : count]
+            identities.look_at(scene for one in own for scene in (one.before, one.after))
+        key = pair_key(row, identities, settings) if place % count == number - 1 else None
+        if key is not None and not identities.are_there(row.before, row.after):
+            made = index.one(row.pair)
+            if made is not None and _is_same(row, key, made, identities):
+                key = made.key
+                if missing is not None:
+                    missing.append(row.pair)
+        yield row, key
 
 
 def _is_same(row: PairRow, key: str, made: PairState, identities: SceneIdentities) -> bool:

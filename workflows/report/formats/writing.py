@@ -29,7 +29,6 @@ from workflows.report.formats.parquet import (
     PLAIN_SCHEMA,
     REPORT_SCHEMA,
     Row,
-    change_row,
     given_cells,
     given_fields,
     write_changes,
@@ -74,7 +73,7 @@ def files_of(
 
 def _write_parquet(changes: Sequence[Change], record: Run, path: Path) -> None:
     given = given_fields(changes)
-    rows = ({**change_row(feature_of(change)), **given_cells(change, given)} for change in changes)
+    rows = (_row(change, given, list) for change in changes)
     write_changes(path, rows, lambda: record, pa.schema([*REPORT_SCHEMA, *given]))
 
 
@@ -160,16 +159,17 @@ def _write_geopackage(changes: Sequence[Change], record: Run, chips: Chips, path
 
 
 def _row(
-    change: Change, given: Sequence[pa.Field], listed: Callable[[list[str]], str], chips: Chips | None = None
+    change: Change, given: Sequence[pa.Field], listed: Callable[[list[str]], Any], chips: Chips | None = None
 ) -> Row:
-    """Return the attributes, pictures and geometry of a change."""
+    """Return the attributes, pictures and geometry of a change; ``listed`` makes cells of lists."""
     feature = feature_of(change)
     values = {
         name: listed(value) if isinstance(value, list) else value
         for name, value in feature["properties"].items()
     }
     pictures = dict(zip(CHIP_FIELDS, (chips or {}).get(change.id, ()), strict=False))
-    return {**values, **given_cells(change, given), **pictures, GEOMETRY: shape(feature["geometry"])}
+    geometry = MultiPolygon(parts_of(shape(feature["geometry"])))
+    return {**values, **given_cells(change, given), **pictures, GEOMETRY: geometry}
 
 
 def _outline_rows(changes: Iterable[Change]) -> Iterator[Row]:
