@@ -64,7 +64,7 @@ def test_pages_are_made_again_only_where_the_report_is_newer_or_scenes_are_there
 
 
 def test_the_largest_changes_are_listed_and_the_rest_is_counted(tmp_path, monkeypatch):
-    monkeypatch.setattr(overview.LargestChanges.__init__, "__defaults__", (5,))
+    monkeypatch.setattr(overview, "MOST", 5)
     told = made_archive_page(tmp_path, usual_rows()).data
     assert told["changes_in_all"] == 12
     assert [one["area_m2"] for one in told["changes"]] == [600, 500, 400, 400, 300]
