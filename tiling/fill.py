@@ -40,7 +40,7 @@ BLOCK, BOXED = 64 * 64, 0.9
 # One that is neither black nor white has so many pixels a side, one side is at most so many times the other,
 # and it is at most this share of the scene; what is narrower than so many cells is no part of it. Water that
 # compression has smoothed is constant over squares of up to 84 pixels, but has no sharp edge.
-TILE, OBLONG, TILE_SHARE, SPECK = 64, 1.5, 1 / 3, 5
+TILE, OBLONG, TILE_SHARE, SPECK = 80, 1.25, 1 / 3, 5
 # Cells a side on which connections are found, and the outline.
 CELLS, OUTLINE_CELLS = 1024, 256
 _BLOCK = 512

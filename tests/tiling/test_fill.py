@@ -147,10 +147,10 @@ def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value):
     ("dtype", "value", "block", "hidden"),
     [
         ("uint8", 128, np.s_[70:155, 90:175], True),
-        ("uint8", (229, 227, 223), np.s_[64:164, 128:256], True),
+        ("uint8", (229, 227, 223), np.s_[64:164, 128:250], True),
         ("uint16", 1234, np.s_[70:155, 90:175], True),
-        ("uint8", 128, np.s_[70:130, 90:150], False),  # a small roof, drawn flat
-        ("uint8", 128, np.s_[70:140, 90:200], False),  # a long one
+        ("uint8", 128, np.s_[70:145, 90:165], False),  # a small roof, drawn flat
+        ("uint8", 128, np.s_[60:160, 90:220], False),  # a long one
         ("uint8", 128, np.s_[20:220, 40:260], False),  # most of the scene
     ],
 )
