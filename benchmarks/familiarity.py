@@ -42,13 +42,13 @@ RIGHT = 0.4
 BINS = 5
 # Pairs of each set, metres per pixel where the index has none, and side of a crop where most changed.
 SETS = {
-    "levir_val": (60, 0.5, 0),
+    "levir_val": (109, 0.5, 0),
     "fotbcd": (20, 0.2, 0),
-    "dsifn_cd": (48, 0.5, 0),
-    "cdd": (48, 0.5, 0),
-    "clcd": (24, 1.0, 0),
-    "sztaki": (9, 1.5, 256),
-    "damage": (16, 0.5, 256),
+    "dsifn_cd": (260, 0.5, 0),
+    "cdd": (260, 0.5, 0),
+    "clcd": (110, 1.0, 0),
+    "sztaki": (9, 1.5, 0),
+    "damage": (16, 0.5, 0),
     "oscd": (11, 10.0, 0),
     "spacenet": (12, 0, 0),
 }
