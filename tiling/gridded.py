@@ -114,6 +114,10 @@ class GriddedReader:
         # A band that is needed several times is read once.
         numbers = [number for number, _ in selection.bands]
         self._show = [0, 1, 2] if selection.palette else [numbers.index(band) for band in layer.bands]
+        # A warp leaves pixels without data, too.
+        self._has_mask = layer.offset is None or bool(
+            selection.masks or selection.alpha or selection.clear_palette
+        )
         texts = bands_vrt(selection), mask_vrt(selection)
         if layer.offset is None:
             self._block, self._first = _blocks(layer)
@@ -192,9 +196,12 @@ class GriddedReader:
         at = RasterWindow(*astuple(window))
         shape = self._file.count, window.height, window.width
         values = np.empty(shape, np.result_type(*self._file.dtypes))
-        for number, band in enumerate(values, 1):
-            self._file.read(number, window=at, out=band)
-        valid = self._mask.read(1, window=at) > FULL
+        if len(set(self._file.dtypes)) == 1:
+            self._file.read(window=at, out=values)
+        else:
+            for number, band in enumerate(values, 1):
+                self._file.read(number, window=at, out=band)
+        valid = self._mask.read(1, window=at) > FULL if self._has_mask else np.ones(shape[1:], bool)
         if values.dtype.kind == "f":
             valid &= np.isfinite(values).all(axis=0)
         return values, valid

@@ -1,10 +1,13 @@
 """Blend tiles of change probability into row bands; memory is one tile's height times the scene's width.
 
 Every pixel is the weighted mean of the tiles that cover it. The weights fall smoothly to the edges of a tile,
-where the network sees least context, and add up to one at every pixel, so a result that does not depend on
-the tiling stays unchanged. They are those of the whole scene, so a pixel has the same value in every area.
+where the network sees least context. Means are taken along rows, then along columns, one tile after the
+other: ``mean += share * (value - mean)``. So a value that all tiles agree on stays unchanged to the last bit,
+and the most of a tile that no other covers is only copied. The weights are those of the whole scene, so a
+pixel has the same value in every area.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,29 +37,30 @@ class Band:
     valid: np.ndarray
     col_off: int = 0
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all pixels are valid; it costs nothing where ``valid`` repeats one value."""
+        return bool(self.valid.all() if any(self.valid.strides) else self.valid.flat[0])
+
 
 class ChangeMosaic:
-    """Blends the tiles of ``grid``, added in order, into bands of the grid's area."""
+    """Blends the tiles of ``grid``, added in order, into bands of the grid's area.
+
+    Attributes:
+        due: the first row of pixels that the tiles so far do not finish.
+        has_values: whether the rows that were finished last are not all 0.
+    """
 
     def __init__(self, grid: TileGrid) -> None:
-        self.grid = grid
-        self._row_weights = _weights(grid.rows)
-        self._column_weights = _weights(grid.columns)
-        # In float64, so that means are exact to the last bit of float32. Sums with an invalid pixel are NaN.
-        self._sum = np.zeros((grid.tile, grid.area.width))
-        self._row_off = self._due = self._filled = grid.area.row_off
+        self.grid, self.due, self.has_values = grid, grid.area.row_off, False
+        self._row_shares, self._column_shares = _shares(grid.rows), _shares(grid.columns)
+        self._taken = self.due  # the first row that the caller has not consumed
         self._next = 0
+        # The current row of tiles, and the rows that are not due yet of those above it; an invalid pixel is
+        # NaN. None stands for zeros.
+        self._strip: np.ndarray | None = None
+        self._above: np.ndarray | None = None
         self._has_nodata = False
-
-    @property
-    def due(self) -> int:
-        """The first row of pixels that the tiles so far do not finish."""
-        return self._due
-
-    @property
-    def has_values(self) -> bool:
-        """Whether the rows that are due, or the next ones, are not all 0."""
-        return self._filled > self._row_off
 
     def add(self, tile: Tile, probability: np.ndarray | None, valid: np.ndarray | None) -> Iterator[Band]:
         """Take the next tile, (h, w) float32 in 0..1 with (h, w) bool; return the bands that it finishes.
@@ -77,31 +81,16 @@ class ChangeMosaic:
             raise ValueError(f"expected {shape}, got {given}")
         self._check_taken()
         self._next += 1
-        area = self.grid.area
-        visible = tile.window.intersection(area)
-        # The buffer starts at the first unfinished row, which is never below the tile's first.
-        place = visible.slices(Window(area.col_off, self._row_off, area.width, self.grid.tile))
-        part = visible.slices(tile.window)
         if valid is not None and valid.all():
             valid = None
-        if probability is not None or valid is not None:
-            self._filled = max(self._filled, visible.row_end)
-        if probability is not None:
-            weighted = probability[part].astype(np.float64)
-            rows, columns = self._row_weights[tile.row][part[0]], self._column_weights[tile.col][part[1]]
-            # Weights are exactly 1 where no other tile sees a pixel: most of a tile.
-            for edge in _below_one(rows):
-                weighted[edge] *= rows[edge, None]
-            for edge in _below_one(columns):
-                weighted[:, edge] *= columns[edge]
-            self._sum[place] += weighted
-        if valid is not None:
-            self._has_nodata = True
-            self._sum[place][~valid[part]] = np.nan
+        if self._strip is not None or probability is not None or valid is not None:
+            self._blend_with_left(tile, probability, valid)
         down, across = self.grid.shape
-        if tile.col == across - 1 and tile.row < down - 1:
-            self._due = max(self._due, self.grid.rows.starts[tile.row + 1])
-        return self._bands()
+        if tile.col < across - 1:
+            return iter(())
+        if self._above is not None:
+            self._blend_with_above(tile, self._above)
+        return iter(()) if tile.row == down - 1 else self._finished(self.grid.rows.starts[tile.row + 1])
 
     def finish(self) -> Iterator[Band]:
         """Return the last bands.
@@ -112,58 +101,84 @@ class ChangeMosaic:
         if self._next != len(self.grid):
             raise ValueError(f"only {self._next} of {len(self.grid)} tiles were added")
         self._check_taken()
-        self._due = self.grid.area.row_end
-        return self._bands()
+        return self._finished(self.grid.area.row_end)
 
     def _check_taken(self) -> None:
-        if self._row_off != self._due:
-            raise ValueError(f"the bands of rows {self._row_off} to {self._due - 1} were not taken")
+        if self._taken != self.due:
+            raise ValueError(f"the bands of rows {self._taken} to {self.due - 1} were not taken")
 
-    def _bands(self) -> Iterator[Band]:
-        """Yield the finished rows, then make room for the next tiles."""
-        rows = self._due - self._row_off
-        if not rows:
-            return
+    def _blend_with_left(self, tile: Tile, probability: np.ndarray | None, valid: np.ndarray | None) -> None:
+        area = self.grid.area
+        visible = tile.window.intersection(area)
+        rows, columns = visible.slices(tile.window)
+        values = np.zeros((visible.height, visible.width), np.float32)
+        if probability is not None:
+            values = probability[rows, columns]
+        if valid is not None:
+            self._has_nodata = True
+            values = np.where(valid[rows, columns], values, np.float32(math.nan))
+        strip = self._blank(tile) if self._strip is None else self._strip
+        left = visible.col_off - area.col_off
+        part, shares = strip[:, left : left + visible.width], self._column_shares[tile.col][columns]
+        shared = int((shares < 1).sum())
+        both = values[:, :shared].copy()
+        _blend(part[:, :shared], both, shares[:shared])
+        part[:, :shared] = both
+        part[:, shared:] = values[:, shared:]
+        self._strip = strip
+
+    def _blend_with_above(self, tile: Tile, above: np.ndarray) -> None:
+        shared, first = len(above), self.due - tile.window.row_off
+        shares = self._row_shares[tile.row][first : first + shared, None]
+        strip = self._blank(tile) if self._strip is None else self._strip
+        _blend(above, strip[:shared], shares)
+        self._strip = strip
+
+    def _blank(self, tile: Tile) -> np.ndarray:
+        area = self.grid.area
+        return np.zeros((tile.window.intersection(area).height, area.width), np.float32)
+
+    def _finished(self, end: int) -> Iterator[Band]:
+        """Keep the rows from ``end`` on for the next tiles; return those above as bands."""
+        start, self.due = self.due, max(self.due, end)
+        strip, self._strip, self._above = self._strip, None, None
+        self.has_values = strip is not None
+        if strip is not None and len(strip) > self.due - start:
+            self._above = strip[self.due - start :].copy()
+        return self._bands(start, self.due, strip)
+
+    def _bands(self, start: int, end: int, strip: np.ndarray | None) -> Iterator[Band]:
         area = self.grid.area
         step = max(1, BAND_PX // area.width)
-        if not self.has_values:
-            for row in range(0, rows, step):
-                zeros = np.broadcast_to(np.float32(0), (min(step, rows - row), area.width))
-                yield Band(self._row_off + row, zeros, np.broadcast_to(True, zeros.shape), area.col_off)
-            self._row_off = self._due
-            return
-        for row in range(0, rows, step):
-            probability = self._sum[row : min(row + step, rows)].astype(np.float32)
-            valid = np.broadcast_to(True, probability.shape)
-            if self._has_nodata:
-                valid = ~np.isnan(probability)
-                probability[~valid] = 0
-            np.clip(probability, 0, 1, out=probability)
-            yield Band(self._row_off + row, probability, valid, area.col_off)
-        size = len(self._sum)
-        for row in range(rows, size, rows):  # by disjoint parts, without a copy
-            self._sum[row - rows : min(row, size - rows)] = self._sum[row : row + rows]
-        self._sum[size - rows :] = 0
-        self._row_off = self._due
+        for row in range(start, end, step):
+            shape = min(step, end - row), area.width
+            probability, valid = np.broadcast_to(np.float32(0), shape), np.broadcast_to(True, shape)
+            if strip is not None:
+                probability = strip[row - start : row - start + shape[0]].copy()  # not to hold the strip
+                if self._has_nodata:
+                    valid = ~np.isnan(probability)
+                    probability[~valid] = 0
+            yield Band(row, probability, valid, area.col_off)
+        self._taken = end
 
 
-def _below_one(weights: np.ndarray) -> list[slice]:
-    """Return the ends of a row of weights that are not 1, or all of it."""
-    full = np.flatnonzero(weights == 1.0)
-    if not len(full):
-        return [slice(None)]
-    return [edge for edge in (slice(0, full[0]), slice(full[-1] + 1, None)) if len(weights[edge])]
+def _blend(before: np.ndarray, values: np.ndarray, shares: np.ndarray) -> None:
+    """Replace values by the mean of those before and them, in which they have these shares; 0..1."""
+    values -= before
+    values *= shares
+    values += before
+    np.clip(values, 0, 1, out=values)
 
 
-def _weights(axis: Axis) -> list[np.ndarray]:
-    """Return weights for every tile along one axis that add up to one at each pixel of the area."""
-    first = axis.starts[0]
-    spans = [slice(start - first, stop - first) for start, stop in zip(axis.starts, axis.stops, strict=True)]
-    windows = [_window(span.stop - span.start) for span in spans]
-    total = np.zeros(spans[-1].stop)
-    for span, window in zip(spans, windows, strict=True):
+def _shares(axis: Axis) -> list[np.ndarray]:
+    """Return for every tile along an axis which share it has in the mean of it and the tiles before it."""
+    first, shares = axis.starts[0], []
+    total = np.zeros(axis.stops[-1] - first)
+    for start, stop in zip(axis.starts, axis.stops, strict=True):
+        window, span = _window(stop - start), slice(start - first, stop - first)
         total[span] += window
-    return [window / total[span] for span, window in zip(spans, windows, strict=True)]
+        shares.append((window / total[span]).astype(np.float32))
+    return shares
 
 
 def _window(size: int) -> np.ndarray:

@@ -97,10 +97,10 @@ class Polygonizer:
                 f"expected row {self._position[0]}, column {self._position[1]}, width {len(self._seam)}; "
                 f"got {band.row_off}, {band.col_off}, {width}"
             )
-        step = max(1, SLICE_PX // width)
+        step, is_complete = max(1, SLICE_PX // width), band.is_complete
         for row in range(0, rows, step):
-            probability, valid = band.probability[row : row + step], band.valid[row : row + step]
-            self._add(probability, valid & (probability >= self.threshold))
+            part = slice(row, row + step)
+            self._add(band.probability[part], None if is_complete else band.valid[part])
 
     def finish(self, simplify_px: float = 0.0, transform: Affine | None = None) -> list[ChangeRegion]:
         """Return the regions from top to bottom, then left to right.
@@ -128,21 +128,24 @@ class Polygonizer:
                 numbered.append((int(first), ChangeRegion(outline, polygon, float(mean), int(area))))
         return [region for _, region in sorted(numbered, key=lambda pair: pair[0])]
 
-    def _add(self, probability: np.ndarray, changed: np.ndarray) -> None:
-        """Take the next rows."""
+    def _add(self, probability: np.ndarray, valid: np.ndarray | None) -> None:
+        """Take the next rows; None: all pixels are valid."""
         assert self._position is not None
         row, col = self._position
-        self._position = (row + len(changed), col)
+        self._position = (row + len(probability), col)
         # Most columns of so few rows have no change; the others are pushed together, but for gaps between.
-        columns = _with_neighbours(changed.any(axis=0) | (self._seam > 0))
+        columns = _with_neighbours((probability.max(axis=0) >= self.threshold) | (self._seam > 0))
         if not len(columns):
             return
-        changed = changed[:, columns]
+        probability = probability[:, columns]
+        changed = probability >= self.threshold
+        if valid is not None:
+            changed &= valid[:, columns]
         labels, count = ndimage.label(changed, output=np.int32)
         rows, cols = np.nonzero(changed)
         of = labels[rows, cols] - 1
-        cols = columns[cols]
         steps = np.rint(probability[rows, cols].astype(np.float64) / PROBABILITY_STEP)
+        cols = columns[cols]
         pixels = np.empty(len(of), _PART)
         pixels["area"], pixels["total"], pixels["first"] = 1, steps, (rows + row) << 32 | (cols + col)
         self._parts.append(_merged(pixels, of, count))

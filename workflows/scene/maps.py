@@ -13,6 +13,7 @@ A row of tiles is finished when its line is in ``maps.json``, which is written l
 goes on with the next row, and several processes may fill rows of one folder.
 """
 
+import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -155,10 +156,14 @@ class ChangeMaps:
             height = min(step, row.stop - start)
             window = Window(0, start - area.row_off, area.width, height)
             (values,) = read_raster(self._probability, window, [band + 1])
-            checksum = zlib.crc32(values.tobytes(), checksum)
-            valid = ~np.isnan(values)
-            values[~valid] = 0
-            if values.min() < 0 or values.max() > 1:
+            checksum = zlib.crc32(values.data, checksum)
+            valid = np.broadcast_to(True, values.shape)
+            least, most = values.min(), values.max()
+            if math.isnan(least):  # NaN has no data
+                valid = ~np.isnan(values)
+                values[~valid] = 0
+                least, most = values.min(), values.max()
+            if least < 0 or most > 1:
                 raise self._damaged()
             yield Band(start, values, valid, area.col_off)
         if checksum != row.checksums[band]:
@@ -251,7 +256,7 @@ class ChangeMaps:
                 first, stop = row.positions
                 place = Window(0, first, len(self.columns) - 1, stop - first)
                 values = read_raster(self._evidence, place, range(1, self._evidence.count + 1))
-                return zlib.crc32(values.tobytes()) == row.checksums[-1]
+                return zlib.crc32(values.data) == row.checksums[-1]
         except (MapsUnusable, TilingError, IndexError, ValueError):
             return False
         return True

@@ -23,6 +23,7 @@ from workflows.report.geojson import joined, parts_of, polygons_in, rounded
 from workflows.scene.evidence import ROAD_REACH, evidence_of
 from workflows.scene.found import FoundChange, Outline, grouped, large, touching
 from workflows.scene.maps import ChangeMaps
+from workflows.scene.pixels import clipped
 
 if TYPE_CHECKING:
     from rscc.facts.lone_changes import LoneKind
@@ -156,7 +157,9 @@ def _apart(changes: Sequence[FoundChange], others: shapely.STRtree, reach: float
 
     def share(outline: MultiPolygon) -> float:
         near = others.geometries[others.query(outline, predicate="dwithin", distance=reach)]
-        around = shapely.union_all([other.buffer(reach) for other in near])
+        left, top, right, bottom = outline.bounds
+        box = left - 2 * reach, top - 2 * reach, right + 2 * reach, bottom + 2 * reach
+        around = shapely.union_all([clipped(other, box).buffer(reach) for other in near])
         return float(outline.intersection(around).area / outline.area)
 
     return [change for change in changes if share(change.pixels) < TOLD_BY_OTHERS]

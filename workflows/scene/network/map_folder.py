@@ -154,7 +154,7 @@ class RowWriter:
     def write(self, probability: Band, band: int = 0) -> None:
         """Write the next pixels of the change probability, or of one of :data:`LONE`."""
         values = probability.probability
-        if not probability.valid.all():
+        if not probability.is_complete:
             self.has_nodata = True
             values = np.where(probability.valid, values, np.float32(math.nan))
         if band:

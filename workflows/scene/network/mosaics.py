@@ -131,8 +131,11 @@ class EvidenceRows:
         left, right = np.searchsorted(maps.columns, (core.col_off, core.col_end))
         row, col = (core.row_off - window.row_off) // side, (core.col_off - window.col_off) // side
         part = slice(row, row + stop - first), slice(col, col + right - left)
-        judged = valid.reshape(facts.shape[1], side, facts.shape[2], side).mean(axis=(1, 3)) >= LEAST_JUDGED
-        self._rows[-1][:, :, left:right] = np.where(judged, facts, np.nan)[:, *part]
+        answers = self._rows[-1][:, :, left:right]
+        answers[:] = facts[:, *part]
+        if not valid.all():
+            shares = valid.reshape(facts.shape[1], side, facts.shape[2], side).mean(axis=(1, 3))
+            answers[:, (shares < LEAST_JUDGED)[part]] = np.nan
 
     def take(self) -> tuple[int, np.ndarray]:
         """Return the first row of positions that was collected, and (answers, rows, width); forget them."""
