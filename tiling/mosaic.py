@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiling.grid import Axis, Tile, TileGrid, Window
+from tiling.grid import Axis, Tile, TileGrid
 
 # The outermost pixels of a tile still count: at the edge of a scene no other tile covers them.
 LEAST_WEIGHT = 1e-3
