@@ -93,13 +93,20 @@ class Visibility:
         ):
             self._file.close()
             raise MapsUnusable(f"{path}: it does not fit the other maps; caption the scenes again")
+        # The last rows that were read: the tiles of a row have the same.
+        self._last = 0, np.zeros((len(BANDS), 0, 0), np.uint8)
 
     def cells(self, cells: Window) -> np.ndarray:
         """Return all bands of some cells, (10, rows, columns) uint8."""
-        values = read_raster(self._file, cells, range(1, len(BANDS) + 1))
-        if values[:2].max(initial=0) >= len(HIDDEN_BY):
-            raise MapsUnusable(f"{self._file.name}: the maps are damaged; caption the scenes again")
-        return values
+        first, values = self._last
+        if not first <= cells.row_off <= cells.row_end <= first + values.shape[1]:
+            first, place = cells.row_off, Window(0, cells.row_off, self.grid.columns, cells.height)
+            values = read_raster(self._file, place, range(1, len(BANDS) + 1))
+            if values[:2].max(initial=0) >= len(HIDDEN_BY):
+                raise MapsUnusable(f"{self._file.name}: the maps are damaged; caption the scenes again")
+            self._last = first, values
+        inside = slice(cells.row_off - first, cells.row_end - first), slice(cells.col_off, cells.col_end)
+        return values[:, *inside]
 
     def classes(self, window: Window) -> np.ndarray:
         """Return what hides each pixel of a window, (2, h, w) uint8."""
