@@ -56,8 +56,9 @@ class ChangeMosaic:
         self._row_shares, self._column_shares = _shares(grid.rows), _shares(grid.columns)
         self._taken = self.due  # the first row that the caller has not consumed
         self._next = 0
-        # The current row of tiles, and the rows that are not due yet of those above it; an invalid pixel is
-        # NaN. None stands for zeros.
+        self._buffer = np.zeros((grid.tile, grid.area.width), np.float32)
+        # The current row of tiles, in the buffer, and the rows that are not due yet of those above it; an
+        # invalid pixel is NaN. None stands for zeros.
         self._strip: np.ndarray | None = None
         self._above: np.ndarray | None = None
         self._has_nodata = False
@@ -135,8 +136,9 @@ class ChangeMosaic:
         self._strip = strip
 
     def _blank(self, tile: Tile) -> np.ndarray:
-        area = self.grid.area
-        return np.zeros((tile.window.intersection(area).height, area.width), np.float32)
+        strip = self._buffer[: tile.window.intersection(self.grid.area).height]
+        strip[:] = 0
+        return strip
 
     def _finished(self, end: int) -> Iterator[Band]:
         """Keep the rows from ``end`` on for the next tiles; return those above as bands."""
@@ -154,7 +156,7 @@ class ChangeMosaic:
             shape = min(step, end - row), area.width
             probability, valid = np.broadcast_to(np.float32(0), shape), np.broadcast_to(True, shape)
             if strip is not None:
-                probability = strip[row - start : row - start + shape[0]].copy()  # not to hold the strip
+                probability = strip[row - start : row - start + shape[0]].copy()  # the buffer is used again
                 if self._has_nodata:
                     valid = ~np.isnan(probability)
                     probability[~valid] = 0

@@ -29,7 +29,7 @@ def cells_of(image: np.ndarray, valid: np.ndarray) -> np.ndarray:
     if not is_whole:
         share = _sums(valid.view(np.uint8)) / CELL**2
     scale = 1 / (255 * CELL**2 * np.maximum(share, 1 / CELL**2))
-    colour = _sums(image) * scale
+    colour = np.stack([_sums(band) for band in image]) * scale  # one by one: they fit into the cache
     grey = np.add(image[0], image[1], dtype=np.uint16)  # of all bands together
     grey += image[2]
     tall = _rows(grey.astype(np.float32))
@@ -45,18 +45,18 @@ def cells_of(image: np.ndarray, valid: np.ndarray) -> np.ndarray:
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
-    """Return the sums of (..., h, w) uint8 over cells, (..., h / 8, w / 8) float64.
+    """Return the sums of (h, w) uint8 over cells, (h / 8, w / 8) float64.
 
     The 8 bytes of a row of a cell are one word of 64 bits, added as four numbers of 16 bits.
     """
     words = values.view(np.uint64)
     pairs = (words >> np.uint64(8)) & _EVERY_SECOND
     pairs += words & _EVERY_SECOND
-    rows = _rows(pairs).sum(axis=-2)
+    rows = _rows(pairs).sum(axis=1)
     return ((rows * _ADD_ALL) >> np.uint64(48)).astype(np.float64)
 
 
 def _rows(values: np.ndarray) -> np.ndarray:
-    """Return (..., h, w) as (..., h / 8, 8, w)."""
-    *bands, height, width = values.shape
-    return values.reshape(*bands, height // CELL, CELL, width)
+    """Return (h, w) as (h / 8, 8, w)."""
+    height, width = values.shape
+    return values.reshape(height // CELL, CELL, width)
