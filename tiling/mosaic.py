@@ -89,8 +89,8 @@ class ChangeMosaic:
         down, across = self.grid.shape
         if tile.col < across - 1:
             return iter(())
-        if self._above is not None:
-            self._blend_with_above(tile, self._above)
+        if self._strip is not None or self._above is not None:
+            self._blend_with_above(tile)
         return iter(()) if tile.row == down - 1 else self._finished(self.grid.rows.starts[tile.row + 1])
 
     def finish(self) -> Iterator[Band]:
@@ -128,11 +128,13 @@ class ChangeMosaic:
         part[:, shared:] = values[:, shared:]
         self._strip = strip
 
-    def _blend_with_above(self, tile: Tile, above: np.ndarray) -> None:
-        shared, first = len(above), self.due - tile.window.row_off
-        shares = self._row_shares[tile.row][first : first + shared, None]
+    def _blend_with_above(self, tile: Tile) -> None:
         strip = self._blank(tile) if self._strip is None else self._strip
-        _blend(above, strip[:shared], shares)
+        first = self.due - tile.window.row_off
+        shares = self._row_shares[tile.row][first : first + len(strip)]
+        shared = int((shares < 1).sum())
+        above = np.float32(0) if self._above is None else self._above
+        _blend(above, strip[:shared], shares[:shared, None])
         self._strip = strip
 
     def _blank(self, tile: Tile) -> np.ndarray:
@@ -164,7 +166,7 @@ class ChangeMosaic:
         self._taken = end
 
 
-def _blend(before: np.ndarray, values: np.ndarray, shares: np.ndarray) -> None:
+def _blend(before: np.ndarray | np.float32, values: np.ndarray, shares: np.ndarray) -> None:
     """Replace values by the mean of those before and them, in which they have these shares; 0..1."""
     values -= before
     values *= shares

@@ -49,7 +49,7 @@ def _sums(values: np.ndarray) -> np.ndarray:
 
     The 8 bytes of a row of a cell are one word of 64 bits, added as four numbers of 16 bits.
     """
-    words = values.view(np.uint64)
+    words = np.ascontiguousarray(values).view(np.uint64)
     pairs = (words >> np.uint64(8)) & _EVERY_SECOND
     pairs += words & _EVERY_SECOND
     rows = _rows(pairs).sum(axis=1)

@@ -89,6 +89,21 @@ def test_an_area_has_the_values_of_the_whole_to_the_last_bit(grid, seed):
         np.testing.assert_array_equal(part, all_of_it[inside])
 
 
+@given(grids(), st.integers(0, 2**32 - 1))
+def test_a_tile_without_values_is_one_of_zeros(grid, seed):
+    rng = np.random.default_rng(seed)
+    scene, asked = rng.random((grid.height, grid.width)).astype(np.float32), rng.random(len(grid)) < 0.5
+
+    def blended(nothing):
+        given = [cut(scene, tile.window) if asked[tile.index] else nothing(tile) for tile in grid]
+        return whole(blend(grid, lambda tile: given[tile.index], lambda tile: None))
+
+    sparse = blended(lambda tile: None)
+    full = blended(lambda tile: np.zeros((tile.window.height, tile.window.width), np.float32))
+    for one, other in zip(sparse, full, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_what_one_tile_calls_invalid_is_invalid_whatever_its_probability():
     grid = TileGrid(48, 32, tile=32, overlap=16)
     blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
