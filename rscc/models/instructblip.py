@@ -131,10 +131,10 @@ class InstructBlipFusion(nn.Module):
         """
         room = min(PROMPT_TOKENS, int(self.qformer.config.max_position_embeddings))
         ids, real = padded_tokens(self.tokenizer, prompts, room, before.device)
-        answers = [self._ask(tokens, ids, real) for tokens in (before, after)]
+        answers = [self._answers(tokens, ids, real) for tokens in (before, after)]
         return torch.cat(answers, dim=1)
 
-    def _ask(self, tokens: Tensor, ids: Tensor, real: Tensor) -> Tensor:
+    def _answers(self, tokens: Tensor, ids: Tensor, real: Tensor) -> Tensor:
         count = self.query_tokens.shape[1]
         output = self.qformer(
             input_ids=ids,

@@ -193,28 +193,27 @@ class Int8Conv:
         self.layout = (list(conv.stride), list(conv.padding), list(conv.dilation), conv.groups)
         self.pads, self.kernel = isinstance(conv, SameConv2d), conv.kernel_size
         self.source = source
-        self._output = (1.0, 0, torch.float32) if output is None else (*output, torch.uint8)
+        stored = (1.0, 0, torch.float32) if output is None else (*output, torch.uint8)
+        self._settings = (*self.layout, *stored)
         self._packed: dict[bool, Tensor] = {}
 
     def __call__(self, x: Tensor, activation: str) -> Tensor:
         """Convolve (B, channels, H, W) uint8."""
         return torch.ops.onednn.qconv2d_pointwise(
-            *self._what(x), self.bias, *self._how(), *_ACTIVATIONS[activation]
+            *self._inputs(x), self.bias, *self._settings, *_ACTIVATIONS[activation]
         )
 
     def add(self, x: Tensor, shortcut: Tensor, stored: Quantization, activation: str) -> Tensor:
         """Convolve, then add to the shortcut in place."""
+        then = _ACTIVATIONS[activation]
         return torch.ops.onednn.qconv2d_pointwise.binary(
-            *self._what(x), shortcut, self.bias, *self._how(), *stored, "sum", 1.0, *_ACTIVATIONS[activation]
+            *self._inputs(x), shortcut, self.bias, *self._settings, *stored, "sum", 1.0, *then
         )
 
-    def _what(self, x: Tensor) -> tuple[Any, ...]:
+    def _inputs(self, x: Tensor) -> tuple[Any, ...]:
         if self.pads:
             x = F.pad(x, added_sides(x, self.kernel, self.layout[0]), value=self.source.zero)
         return x, *self.source, self._weights_for(x), self.weight_scales, self.weight_zeros
-
-    def _how(self) -> tuple[Any, ...]:
-        return *self.layout, *self._output
 
     def _weights_for(self, x: Tensor) -> Tensor:
         """Return the weights in the fastest order for maps of this width."""

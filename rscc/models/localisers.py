@@ -56,7 +56,7 @@ class Localiser:
         find = self._attention if self.kind == "attention" else self._difference
         return enlarge_maps(find(model, features), size)
 
-    def _silenced(self, features: DifferenceFeatures) -> Tensor:
+    def _gated_probability(self, features: DifferenceFeatures) -> Tensor:
         probability = changed_probability(features, self.flag)
         return torch.where(probability >= self.changed_threshold, probability, 0.0)
 
@@ -70,7 +70,7 @@ class Localiser:
         hypotheses = model.generate_from(features, rules=self.rules if decides else None)
         sentences = [best.ids for best, *_ in hypotheses]
         if decides:
-            weights = self._silenced(features)
+            weights = self._gated_probability(features)
         else:
             words = [model.vocabulary.decode(ids) for ids in sentences]
             weights = torch.tensor([float(not is_no_change(text)) for text in words])
@@ -82,7 +82,7 @@ class Localiser:
         images = features.pair.images
         if images is None:
             raise ConfigInvalid("the difference of both dates needs the images; cached features do not do")
-        weights = self._silenced(features)
+        weights = self._gated_probability(features)
         before, after = (date.to(torch.uint8).cpu().numpy() for date in images)
         extract = model.extractor or extract_change
         masks = [

@@ -169,11 +169,11 @@ class AttributeTokens(nn.Module):
             words = self.encoder.embed_tokens(list(numbers), room=PROMPT_TOKENS)
             vectors = self.encoder.encode_embeddings(*insert_prompt(*words, self.prompt_vectors))
         else:
-            vectors = self._remembered(list(numbers), device)
+            vectors = self._cached_vectors(list(numbers), device)
         tokens = self.adapter(vectors)  # (unique, width)
         return tokens[torch.tensor([numbers[text] for text in texts], device=device)]
 
-    def _remembered(self, texts: list[str], device: torch.device) -> Tensor:
+    def _cached_vectors(self, texts: list[str], device: torch.device) -> Tensor:
         new = [text for text in texts if text not in self._vectors]
         if new:
             prompted = [f"{self.template} {text}".strip() for text in new] if self.prompt == "fixed" else new

@@ -64,7 +64,7 @@ class Retriever(nn.Module, ABC):
             weights: (B, h, w) in 0..1 on the pair's grid, weight of each position. All 0 counts as all 1.
         """
         with _full_precision(pair.maps_before.device):
-            features = self.image_features(pair, date, None if weights is None else _or_whole(weights))
+            features = self.image_features(pair, date, None if weights is None else _or_ones(weights))
             return F.normalize(features.float(), dim=-1) @ self.entity_features.float().T
 
 
@@ -233,7 +233,7 @@ def empty_retriever(kind: str, *, names: Sequence[str], width: int, channels: in
     return OfflineRetriever(names=names, width=width, channels=channels)
 
 
-def _or_whole(weights: Tensor) -> Tensor:
+def _or_ones(weights: Tensor) -> Tensor:
     """Weights (B, h, w) in float32; all 0 becomes all 1."""
     weights = weights.float()
     return torch.where(weights.sum((1, 2), keepdim=True) > 0, weights, torch.ones_like(weights))
