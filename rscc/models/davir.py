@@ -29,6 +29,7 @@ paper is ambiguous:
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -234,7 +235,7 @@ class Davir(EntityCaptioner):
         if self.options.retrieves:
             chosen = self.retrieve(pair, soft)
             entities = self.retriever.entity_features.float()[chosen]
-        names = self.entity_names(chosen, len(pair.before))
+        names = partial(self.entity_names, chosen, len(pair.before))
         fused = self.parts.run_qformer(encoded, entities, names)
         return DavirFeatures(
             encoded.patches, pair, soft_mask=soft, encoded=encoded, fused=fused, chosen=chosen

@@ -8,7 +8,7 @@ instruction, and for each entity its text features, mapped to the width. Queries
 the shared decoder, which replaces the language model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,7 +182,7 @@ class CompactParts(nn.Module):
         return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
 
     def run_qformer(
-        self, encoded: Encoded, entities: Tensor | None, names: Sequence[Sequence[str]]
+        self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]
     ) -> QFormerOutput:
         """Eq. 10-11 from the entities' features (B, k, d), None without them; no names are needed."""
         prompt = self.instruction.expand(len(encoded.before), -1, -1)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,10 +162,10 @@ class InstructBlipParts(nn.Module):
         return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
 
     def run_qformer(
-        self, encoded: Encoded, entities: Tensor | None, names: Sequence[Sequence[str]]
+        self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]
     ) -> QFormerOutput:
         """Eq. 10-11 from the entities' names, which may be empty; their features are not used."""
-        prompts = [self.prompt(some) for some in names]
+        prompts = [self.prompt(some) for some in names()]
         visual = self.fusion(encoded.before, encoded.after, prompts)
         return QFormerOutput(visual, self._decoder[0].prefix(visual, prompts))
 
