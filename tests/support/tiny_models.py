@@ -180,6 +180,7 @@ class TinyTextEncoder(TextEncoder):
         self.table = nn.Embedding(64, self.token_width)
         self.layer = nn.Linear(self.token_width, self.width)
         self.asked: list[str] = []
+        randomise(self, seed=0, scale=1.0)
         self.freeze()
 
     def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
