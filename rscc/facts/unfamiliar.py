@@ -1,14 +1,17 @@
 """What follows where ground is unlike the training data: lower scores and a stricter threshold.
 
-Familiarity is 1 on ground like that of the training data, 0 on ground that is not. With familiarity f, a
-score s becomes ``f s + (1 - f) min(s, p)``; p is the share of right sentences among those read on unfamiliar
-ground, at the same mean probability of change. Removals count f squared.
+Familiarity is 1 on ground like that of the training data, 0 on ground that is not. A score s becomes
+``t s + (1 - t) min(s, p)``; p is the share of right sentences among those read on unfamiliar ground, at the
+same mean probability of change. The trust t rises from 0 at :data:`UNFAMILIAR` to 1 at :data:`TRUSTED`, so no
+score on unfamiliar ground is above :data:`MOST`. Removals count t squared.
 """
 
 import math
 
 UNFAMILIAR = 0.5
 """Familiarity below which ground is called unfamiliar."""
+TRUSTED = 0.75
+"""Familiarity from which a score counts as on ground like that of the training data."""
 OFFSET, SLOPE, GONE = -2.1, 1.5, -2.0
 """p of a building by the logit of its mean probability of change, and what is added where it is gone. Fitted
 to 103 sentences of DSIFN, CLCD, CDD, FOTBCD and xBD, read by hand; of 42 removals 8 were right."""
@@ -44,7 +47,9 @@ def discounted(
         chance = min(max(change_probability, 0.01), 0.995)
         evidence = OFFSET + SLOPE * math.log(chance / (1 - chance)) + GONE * is_gone
         elsewhere = min(MOST, 1 / (1 + math.exp(-evidence)))
-    trust = familiarity**2 if is_gone else familiarity  # most removals are false on half familiar ground, too
+    trust = min(1.0, max(0.0, (familiarity - UNFAMILIAR) / (TRUSTED - UNFAMILIAR)))
+    if is_gone:  # most removals are false on half familiar ground, too
+        trust **= 2
     return trust * score + (1 - trust) * min(score, elsewhere)
 
 

@@ -59,12 +59,12 @@ def test_a_measure_with_nan_is_refused(measure, tmp_path):
 
 
 def test_scores_fall_with_familiarity_and_never_rise():
-    scores = [discounted(0.95, f, 0.9, of_buildings=True, is_gone=False) for f in (None, 1.0, 0.7, 0.4, 0.0)]
-    assert scores[0] == scores[1] == 0.95 and scores == sorted(scores, reverse=True)
-    assert scores[-1] < 0.8
+    scores = [discounted(0.95, f, 0.9, of_buildings=True, is_gone=False) for f in (None, 0.8, 0.7, 0.4, 0.0)]
+    assert scores[0] == scores[1] == 0.95 > scores[2] > scores[3] == scores[4]
+    assert discounted(1.0, 0.49, 1.0, of_buildings=True, is_gone=False) < 0.8
     assert discounted(0.3, 0.0, 0.99, of_buildings=True, is_gone=False) == pytest.approx(0.3)
-    gone = discounted(0.95, 0.2, 0.9, of_buildings=True, is_gone=True)
-    assert gone < discounted(0.95, 0.2, 0.9, of_buildings=True, is_gone=False)
+    gone = discounted(0.95, 0.7, 0.9, of_buildings=True, is_gone=True)
+    assert gone < discounted(0.95, 0.7, 0.9, of_buildings=True, is_gone=False)
 
 
 def test_only_unfamiliar_ground_has_a_stricter_threshold():
