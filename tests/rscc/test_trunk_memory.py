@@ -65,3 +65,15 @@ def test_the_detector_is_restored_after_an_error(captioner, tmp_path):
     with pytest.raises(KeyError), remembering(captioner, tmp_path / "kept"):
         raise KeyError
     assert captioner.detector is detector
+
+
+def test_features_of_another_number_format_are_not_taken(captioner, tmp_path, monkeypatch):
+    before, after = random_arrays(1)
+    calls = trunk_calls(captioner, monkeypatch)
+    for name in ("int8", "bf16"):
+        with remembering(captioner, tmp_path / name):
+            captioner.survey(before, after)
+        monkeypatch.setattr(captioner, name, not getattr(captioner, name))
+        with remembering(captioner, tmp_path / name):
+            captioner.survey(before, after)
+    assert calls == [1] * 8

@@ -219,6 +219,18 @@ def test_a_value_beyond_all_others_is_fill_anywhere(tmp_path):
     assert not valid[hole].any() and valid.mean() > 0.8 and note.startswith(f"{dates[1]}: ")
 
 
+def test_fill_moves_with_a_scene_that_is_aligned(tmp_path):
+    image = textured(*SIZE)
+    later = np.roll(image, (-5, 6), (1, 2))
+    later[:, collar()] = 255
+    with ScenePair.open(*write_dates(tmp_path, image, later), align=True) as pair:
+        assert pair.layers[1].shift == (-6, 5)
+        _, after, valid = whole(pair)
+    filled = np.roll(collar(), (5, -6), (0, 1))
+    assert not valid[filled].any() and valid[20:-20, 20:-20].any()
+    assert valid[45:-45, 45:-45].all() and not (after == 255).all(axis=0).any()
+
+
 def test_fill_takes_no_part_in_spectral_bands(tmp_path):
     from tiling import SpectralPair
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from painted_ground import drawn_ground, planted, write_grounds
+from PIL import Image
 
 from rscc.data.leaks import THRESHOLD, find_leaks, image_files
 from rscc.errors import DatasetLayoutInvalid
@@ -48,6 +49,18 @@ def test_a_corner_that_both_show_is_found(test_images, tmp_path):
     scene.crop((210, 190, 600, 600)).save(learnt)
     (found,) = find_leaks([*test_images, tested], [learnt]).leaks
     assert found.test == tested and found.zoom == pytest.approx(1, rel=0.06)
+
+
+def test_an_image_that_is_there_whole_and_in_part_counts_by_the_whole(tmp_path):
+    tested, training = drawn_ground(300, 600).crop((100, 100, 356, 356)), Image.new("RGB", (512, 256))
+    part = tested.crop((23, 23, 233, 233))
+    for image, place in ((drawn_ground(7, 256), (0, 0)), (part, (23, 23)), (tested, (256, 0))):
+        training.paste(image, place)
+    paths = tmp_path / "tested.png", tmp_path / "training.png"
+    tested.save(paths[0])
+    training.save(paths[1])
+    (found,) = find_leaks(paths[:1], paths[1:]).leaks
+    assert found.correlation > 0.98
 
 
 def test_what_cannot_be_read_is_named_and_an_empty_folder_is_refused(test_images, tmp_path):

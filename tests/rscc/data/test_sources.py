@@ -186,3 +186,5 @@ def test_crops_show_as_much_ground_as_the_scales_say(tmp_path) -> None:
 
     assert seen(2.0) == {8 * 8}
     assert max(seen(1.0)) == 16 * 16
+    record = replace(record, gsd=0.25)  # twice as fine as the model's: the same ground has twice the pixels
+    assert seen(1.0) == {8 * 8}

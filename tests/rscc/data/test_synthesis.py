@@ -20,6 +20,7 @@ from scene_pairs import run_here
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair, truly_changed
+from rscc.data.synthesis.blending import remove_building
 from rscc.data.synthesis.folder import write_synthesis
 from rscc.data.synthesis.grammar import Grammar, describe_mask
 from rscc.data.synthesis.imagery import Imagery
@@ -210,3 +211,19 @@ def test_bad_input_gives_one_line(folders, tmp_path: Path, capsys) -> None:
         code, _, error = run_here(capsys, "synthesize", *arguments)
         assert code == 2 and expected in error and error.count("\n") == 1, error
     assert list(tmp_path.iterdir()) == [empty]
+
+
+def test_ground_that_covers_a_building_gets_the_light_of_its_place():
+    """The meadow in the west is a little darker than that in the east, where the building stood."""
+    rng = np.random.default_rng(0)
+    image = rng.integers(90, 111, (3, 80, 160)).astype(np.uint8)
+    image[:, :, 80:] += 10
+    building, meadow = np.zeros((2, 80, 160), bool)
+    building[34:46, 114:126] = True
+    meadow[:, :70] = True
+    image[:, building] = 220
+    covered = remove_building(image, meadow, building, rng)
+    assert covered is not None and (covered.mask == building).all()
+    around = (covered.alpha > 0) & ~building
+    assert covered.image[:, around].mean() == pytest.approx(110, abs=2)
+    assert covered.image[:, building].mean() > 102

@@ -84,6 +84,16 @@ def test_a_beam_that_holds_everything_is_exhaustive(forbidden, runs) -> None:
             assert [h.mean_log_probability for h in hypotheses] == pytest.approx(means, abs=1e-5)
 
 
+def test_a_search_goes_on_while_one_sentence_may_become_likelier_than_a_finished_one() -> None:
+    """Two sentences end early; one goes on with certain words, and its mean overtakes the worse of them."""
+    table = torch.full((1, 7, 7), -math.inf)
+    for last, following in ((BOS, {A: 0.5, C: 0.5}), (A, {A: 0.1, EOS: 0.9}), (C, {C: 0.98, EOS: 0.02})):
+        for word, share in following.items():
+            table[0, last, word] = math.log(share)
+    (found,) = beam_search(MarkovDecoder(table), memory(0), rules(8), beams=2)
+    assert [h.ids for h in found] == [(A,), (C,) * 7]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_greedy_takes_the_likeliest_word_and_never_ends_at_once(seed) -> None:
     table = random_table(seed)

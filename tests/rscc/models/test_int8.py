@@ -109,6 +109,15 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
     assert_stored(made(x, activation), function(exact), gives)
 
 
+def test_ranges_hold_the_largest_values_of_all_pairs(plain) -> None:
+    head, images = head_for(plain), soft_images(4)
+    pairs = [(images[:2], images[2:]), (images[:2] / 8, images[2:] / 8)]
+    bright, dim = (activation_ranges(plain, head, [pair]) for pair in pairs)
+    assert bright != dim
+    largest = {name: max(bright[name], dim[name]) for name in bright}
+    assert activation_ranges(plain, head, pairs) == activation_ranges(plain, head, pairs[::-1]) == largest
+
+
 def test_the_maps_are_those_of_the_float_trunk(plain, in_integers) -> None:
     (made, _), images = in_integers, soft_images(8)[4:]
     with torch.inference_mode():

@@ -89,3 +89,9 @@ def test_what_came_here_and_is_gone_there_is_told_with_both_areas(name, first, s
 )
 def test_areas_have_two_digits_that_count(area, words):
     assert said(gone=("vegetation",), area=area)[0].startswith(words)
+
+
+def test_an_area_that_may_be_larger_is_never_rounded_up():
+    """At least 12.9 hectares are at least 12, not at least 13."""
+    facts = ChangeFacts({}, {"vegetation": 0.9}, area_m2=129_600.0, at_least=True)
+    assert cover_sentences(facts)[0] == "At least 12 ha of vegetation disappeared"

@@ -239,6 +239,7 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
             "About 110 houses and some roads were built where there were trees",
         ),
         (told(["building", "road"], 29), "About 30 houses and a road were built"),
+        (told(["building", "road"], 30), "About 30 houses and some roads were built"),
         (told(["road"], 40, gone=["building"]), "A road was built in place of about 40 houses"),
         (
             told(["road"], 40, gone=["building", "road"]),

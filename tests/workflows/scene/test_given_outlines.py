@@ -94,6 +94,17 @@ def test_an_outline_of_unchanged_ground_claims_no_change(found):
     assert change.given.supported == 0 and (caption.text, caption.score) == (NOTHING, 0.0)
 
 
+@pytest.mark.parametrize(("inside", "reason"), [(0.6, None), (0.4, "outside the scenes")])
+def test_an_outline_that_reaches_beyond_the_scenes_is_cut_and_judged_where_most_of_it_lies_inside(
+    found, inside, reason
+):
+    west, south, east, north = ground_of(found[1].frame).bounds
+    width, height = (east - west) / 4, (north - south) / 4
+    start = west - (1 - inside) * width
+    (change,), _ = judged(found, box(start, south + height, start + width, south + 2 * height))
+    assert change.given.not_judged == reason and change.cut_by_edge
+
+
 def test_they_are_grouped_only_where_that_is_asked_for(found):
     report, _ = found
     shapes = [change.geometry for change in report.changes]
