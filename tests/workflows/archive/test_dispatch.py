@@ -135,6 +135,16 @@ def test_unreachable_scenes_of_many_pairs_in_a_row_end_the_run_and_stay_pending(
     assert {state for _, state, *_ in run(InlineEngine(answer=found))} == {"done"}
 
 
+def test_unreachable_scenes_among_others_fail_alone(tmp_path, monkeypatch):
+    def answer(task: Task) -> Outcome:
+        is_there = int(task.pair[1:]) % 3 == 0
+        return found(task) if is_there else failing(task, "refused", "SceneNotFound")
+
+    monkeypatch.setattr(dispatch, "GIVE_UP_AFTER", 3)
+    states = [state for _, state, *_ in Run(tmp_path, 12)(InlineEngine(wanted=1, answer=answer))]
+    assert states == ["done", "failed", "failed"] * 4
+
+
 def test_maps_of_a_large_pair_are_removed_when_it_is_done(tmp_path):
     run = Run(tmp_path, 2)
 

@@ -8,7 +8,10 @@ import pytest
 from rasters import north_up
 from servers import ids, lines, serving, write_scenes
 
+from tiling import SceneUnreachable, describe
 from workflows.errors import CatalogInvalid, CatalogUnreachable, OptionInvalid, WorkflowError
+from workflows.pairs import headers
+from workflows.pairs.catalog import Skipped
 from workflows.pairs.folders import UNMATCHED, folder_catalog
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.sources import read_catalog, table_catalog, two_folder_catalog
@@ -199,6 +202,24 @@ def test_a_server_that_is_down_ends_the_check_of_a_table(tmp_path, monkeypatch):
             table_catalog(table, CatalogOptions(allow_hosts=("127.0.0.1",)))
         assert len({path for _, path in server.asked}) < 40
     assert "hush" not in str(caught.value) and caught.value.exit_code == 1
+
+
+def test_scenes_that_are_unreachable_now_and_then_are_left_out(tmp_path, monkeypatch):
+    """A server that answers in between is not down, however many of its scenes are missing in all."""
+    files = write_scenes(tmp_path, "2015.tif", "2016.tif")
+
+    def described(location, access):
+        if "away" in location:
+            raise SceneUnreachable(f"{location}: away")
+        return describe(location, access)
+
+    monkeypatch.setattr(headers, "describe", described)
+    away = [f"away_{number}.tif" for number in range(headers.MAX_UNREACHABLE - 1)]
+    there = str(files / "2015.tif")
+    found = list(headers.read_headers([*away, there, *away]))
+    assert [isinstance(one, Skipped) for one in found] == [True] * len(away) + [False] + [True] * len(away)
+    with pytest.raises(CatalogUnreachable):
+        list(headers.read_headers([*away, "away.tif", there]))
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,17 @@ def test_the_newest_verdict_is_valid_in_whatever_order_marks_are_merged(made, wr
     assert conflicts == (Conflict(1, "confirmed", "Zoë", "wrong words", "Ada"),)
 
 
+@pytest.mark.parametrize(
+    ("names", "disagree"), [(("Ada", "Ada"), False), (("", ""), True), (("Ada", ""), True)]
+)
+def test_only_a_person_who_is_named_may_change_their_mind(made, write, names, disagree):
+    given = [
+        mark(1, verdict, time=time, reviewer=name)
+        for verdict, time, name in zip(("wrong words", "confirmed"), (EARLY, LATE), names, strict=True)
+    ]
+    assert bool(merge_marks(made, read_marks(write(*given), made)).conflicts) == disagree
+
+
 @pytest.mark.parametrize("system", ["this", "Windows"])
 def test_reviews_at_the_same_time_lose_no_mark(tmp_path, monkeypatch, system):
     if system == "Windows":
