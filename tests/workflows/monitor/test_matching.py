@@ -42,6 +42,12 @@ def test_the_assignment_is_the_best_of_all_and_not_the_first():
     assert {number: one.found.geometry.bounds[0] for number, one in stored.items()} == {1: -1, 2: 5}
 
 
+def test_a_part_of_an_outline_and_an_outline_around_it_continue_it():
+    whole, part = event((0, 0, 10, 10)), event((0, 0, 10, 1.5))
+    assert list(run([whole], [part])) == list(run([part], [whole])) == [1]
+    assert list(run([whole], [event((-20, 0, 1, 10))])) == [1, 2]
+
+
 def test_a_withdrawn_event_keeps_its_id_and_gets_it_back():
     house = event((0, 0, 10, 10))
     stored = run([house], [], [event((50, 0, 60, 10))])

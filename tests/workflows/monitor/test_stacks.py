@@ -186,12 +186,12 @@ def test_an_object_that_the_first_date_alone_shows_is_no_event(tmp_path, with_ho
 def test_what_a_veil_on_an_outer_date_explains_is_no_event(tmp_path, with_house, numbers, shown, role):
     scenes, captioner = with_house(*numbers), StackCaptioner()
     assert [states(one) for one in events_of(tmp_path / "maps", scenes)] == [shown]
-    for column, count in ((16, 0), (8, 1)):
+    for by, column, count in (("cloud", 16, 0), ("cloud", 8, 1), ("fill", 16, 1)):
 
-        def layers(before, after, column=column):
+        def layers(before, after, by=by, column=column):
             found = np.zeros((10, *before.shape[1:]), np.uint8)
-            found[role, :, : column // CELL] = HIDDEN_BY.index("cloud")
+            found[role, :, : column // CELL] = HIDDEN_BY.index(by)
             return found
 
         captioner.veils = SimpleNamespace(layers=layers)
-        assert len(events_of(tmp_path / f"veiled_{column}", scenes, captioner)) == count
+        assert len(events_of(tmp_path / f"{by}_{column}", scenes, captioner)) == count

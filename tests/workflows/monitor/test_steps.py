@@ -16,6 +16,7 @@ from workflows.monitor import steps
 from workflows.monitor.events import SeriesScene, Sighting
 from workflows.monitor.history import history_of
 from workflows.monitor.options import MonitorOptions
+from workflows.monitor.step.clear import Ground, clear_series
 from workflows.monitor.step.cube import SeriesCube
 from workflows.monitor.step.fit import fit_steps, without_season
 from workflows.monitor.steps import find_steps
@@ -153,6 +154,18 @@ def test_blocks_have_the_events_of_the_whole(town, found, monkeypatch):
 
 def test_a_single_scene_has_no_events(town):
     assert find_steps(type(town)(town.place, town.folder, town.scenes[:1]), MonitorOptions()) == []
+
+
+def test_haze_over_one_date_is_taken_off_and_a_change_of_the_ground_stays():
+    random = np.random.default_rng(2)
+    values = random.normal(100, 1, (6, 3, 60, 60)).astype(np.float32)
+    values[4:, :, 20:30, 20:30] += 40
+    clear = values.copy()
+    ground = Ground(noise=1.0, white=250.0, spread=np.full(3, 3.0))
+    values[3] += 4
+    found = clear_series(values, np.ones((6, 60, 60), bool), ground)
+    assert np.abs((found - clear).mean(axis=(1, 2, 3))).max() < 1
+    assert (found[4:, :, 22:28, 22:28] - found[:3, :, 22:28, 22:28].mean(axis=0)).min() > 30
 
 
 def test_the_statistic_is_hotellings():

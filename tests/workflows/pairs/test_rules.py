@@ -115,6 +115,13 @@ def test_yearly_takes_clear_scenes_of_one_season():
     assert pairs_of([scene("a", "2015"), scene("b", "2016-07"), scene("c", "2016-08")], "yearly")[0] == ["ab"]
 
 
+def test_the_usual_season_may_lie_across_new_year():
+    """The scenes are of January, so that of late December is nearer to them than that of April."""
+    usual = [scene(f"{year}-", f"{year}-01-10") for year in range(2012, 2016)]
+    december, april = scene("december", "2016-12-28"), scene("april", "2016-04-20")
+    assert pairs_of([*usual, december, april], "yearly")[0][-1] == "2015-december"
+
+
 @pytest.mark.parametrize(
     ("date", "first", "last", "expected"),
     [
