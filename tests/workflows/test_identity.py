@@ -51,6 +51,14 @@ def test_a_byte_at_either_end_makes_another_scene(scene, place):
     assert identity_of(scene) != first
 
 
+def test_every_byte_of_a_file_counts_that_is_hardly_longer_than_its_ends(scene):
+    scene.write_bytes(bytes(END_BYTES + 100))
+    first, times = identity_of(scene), os.stat(scene)
+    scene.write_bytes(bytes(END_BYTES + 99) + b"x")
+    os.utime(scene, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert identity_of(scene) != first
+
+
 def test_time_and_size_make_another_scene(scene):
     first = identity_of(scene)
     os.utime(scene, ns=(1, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -107,6 +108,24 @@ def test_reviews_at_the_same_time_lose_no_mark(tmp_path, monkeypatch, system):
         "changes.qml",
         *(one.name for one in files),
     }
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the lock is a file of its own there")
+def test_a_report_that_was_replaced_while_its_lock_was_taken_is_locked_as_it_is_now(tmp_path, monkeypatch):
+    import fcntl
+
+    path, newer, lock, replaced = tmp_path / "r.geojson", tmp_path / "newer", fcntl.flock, []
+    path.write_text("old")
+    newer.write_text("new")
+
+    def slow(file, how):
+        if not replaced:
+            replaced.append(newer.replace(path))
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", slow)
+    with locking.locked(path), path.open() as file, pytest.raises(BlockingIOError):
+        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @pytest.mark.parametrize(

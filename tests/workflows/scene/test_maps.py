@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +209,18 @@ def test_damaged_rows_are_detected_again(pair, folder):
     assert report.changes == calm.changes and lasting(report.run) == lasting(calm.run)
     (folder / "probability.tif").write_bytes(b"nonsense")
     assert resumed(pair, folder, batch_size=4) == 0
+
+
+def test_a_row_with_damaged_evidence_is_not_finished(pair, folder):
+    captioned(pair, FactCaptioner(), keep_maps=folder)
+    with closing(read_maps(folder)) as maps:
+        first, *others = maps.rows
+        assert others and all(map(maps.is_finished, maps.rows))
+        row = maps.rows[first].positions[0]
+    with rasterio.open(folder / "evidence.tif", "r+", IGNORE_COG_LAYOUT_BREAK="YES") as file:
+        file.write(file.read(1, window=((row, row + 1), (0, 1))) + 1, 1, window=((row, row + 1), (0, 1)))
+    with closing(read_maps(folder)) as maps:
+        assert not maps.is_finished(first) and all(map(maps.is_finished, others))
 
 
 @pytest.mark.slow
