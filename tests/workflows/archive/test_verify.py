@@ -220,3 +220,16 @@ def test_the_command_says_a_line_for_each_and_ends_with_its_code(report, model, 
     report.write_text("[1]")
     code, out, err = command()
     assert (code, out) == (2, "") and err.count("\n") == 1 and "changes.geojson" in err
+
+
+def test_of_an_archive_the_worst_report_decides_the_code(report, model, capfd, tmp_path):
+    """Of three reports one is the same, one names a server, and the scene of one is gone."""
+    archive, codes = tmp_path / "archive", []
+    for name, scene in (("same", None), ("remote", "https://example.org/a.tif"), ("gone", "/nowhere/a.tif")):
+        copy = archive / "pairs" / name / report.name
+        copy.parent.mkdir(parents=True)
+        copy.write_bytes(report.read_bytes())
+        if scene is not None:
+            edited(copy, lambda record, scene=scene: record["inputs"]["after"].update(path=scene))
+        codes.append(run_here(capfd, "verify", archive, "--model", model.path, "-q")[0])
+    assert codes == [0, 3, 1]

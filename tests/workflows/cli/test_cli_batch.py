@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from archive_fakes import fake_card
-from archive_pairs import InlineEngine, MadeArchive, contents, make_archive, mark
+from archive_pairs import InlineEngine, MadeArchive, contents, make_archive, mark, write_table
 from scene_pairs import run_here
 
 from rscc.folders import DEFAULT_MODEL
@@ -71,7 +71,8 @@ def test_quiet_prints_nothing_and_json_everything(made, out, command, asked):
 
 @pytest.mark.slow
 def test_the_options_reach_the_pairs_and_marked_reports_are_kept(made, out, command, asked):
-    command("--min-area", 50, "--batch-size", 2, "--regularize")
+    write_table(made, made.sound)
+    assert command("--min-area", 50, "--batch-size", 2, "--regularize")[0] == 0
     settings = json.loads((out / "pairs" / made.sound[0] / "changes.geojson").read_text())["rscc"]["settings"]
     assert (settings["min_area"], settings["batch_size"], settings["regularize"]) == (50, 2, True)
     report = next(path for path in out.glob("pairs/*/*.geojson") if b'"Feature"' in path.read_bytes())

@@ -10,12 +10,15 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 from archive_rows import change, fill, install, pair_state, report, square_of
 
 from workflows.archive.claim import Claim, claim_shard
 from workflows.archive.status import RunProgress
+from workflows.cli import status as cli_status
 from workflows.pairs.rows import PairRow
 
 SQUARE = square_of(12.5, 41.9, 10_000.0)
@@ -103,6 +106,23 @@ def test_watching_goes_on_until_all_is_done(tmp_path, rscc_command):
     looks = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and len(looks) > 2
     assert (looks[0]["counts"]["done"], looks[-1]["counts"]["done"]) == (4, 5)
+
+
+def test_watching_goes_on_while_a_run_writes_the_layers(tmp_path, rscc_command, monkeypatch):
+    folder, pauses = made(tmp_path, count=6), []
+    with ExitStack() as run:
+        run.enter_context(claim_shard(folder))
+
+        def sleep(seconds):
+            pauses.append(seconds)
+            if len(pauses) == 2:
+                run.close()
+
+        monkeypatch.setattr(cli_status, "time", SimpleNamespace(sleep=sleep, time=time.time))
+        _, out, _ = rscc_command("status", tmp_path, "--watch", "--every", "9", "--json")
+    looks = [json.loads(line) for line in out.splitlines()]
+    assert pauses == [9, 9] and [look["at_work"] for look in looks] == [1, 1, 0]
+    assert {look["counts"]["pending"] for look in looks} == {0}
 
 
 @pytest.mark.slow
