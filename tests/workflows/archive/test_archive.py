@@ -258,18 +258,35 @@ def test_shards_work_at_the_same_time(made, out, worked_through):
     assert {**contents(out), "run.json": b""} == {**contents(worked_through), "run.json": b""}
 
 
+@pytest.fixture
+def at_once(made, out):
+    """Return a function that runs both shards of two, the second while the first is at work."""
+
+    def both(**options):
+        ends = []
+
+        class Meanwhile(InlineEngine):
+            def submit(self, task):
+                if not ends:
+                    ends.append(run(made, out, InlineEngine(), shard=(2, 2), **options))
+                super().submit(task)
+
+        last = run(made, out, Meanwhile(), shard=(1, 2), **options)
+        return ends[0], last
+
+    return both
+
+
+def test_the_last_of_two_shards_at_work_writes_the_layers(out, at_once):
+    first, last = at_once()
+    assert first.left > 0 == last.left
+    assert (out / "catalog.json").exists()
+
+
 @pytest.mark.slow
-def test_the_last_of_two_shards_writes_the_layers_also_after_other_settings(made, out, old):
-    ends, other = [], SceneOptions(min_area=25.0)
-
-    class Meanwhile(InlineEngine):
-        def submit(self, task):
-            if not ends:
-                ends.append(run(made, out, InlineEngine(), scene=other, shard=(2, 2)))
-            super().submit(task)
-
-    last = run(made, out, Meanwhile(), scene=other, shard=(1, 2))
-    assert (ends[0].left > 0, last.left) == (True, 0)
+def test_the_last_of_two_shards_writes_the_layers_also_after_other_settings(out, old, at_once):
+    first, last = at_once(scene=SceneOptions(min_area=25.0))
+    assert first.left > 0 == last.left
     assert (out / "changes.gpkg").read_bytes() != old["changes.gpkg"]
 
 
