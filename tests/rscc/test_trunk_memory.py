@@ -77,3 +77,11 @@ def test_features_of_another_number_format_are_not_taken(captioner, tmp_path, mo
         with remembering(captioner, tmp_path / name):
             captioner.survey(before, after)
     assert calls == [1] * 8
+
+
+def test_images_of_the_same_bytes_and_another_shape_are_told_apart(captioner, tmp_path):
+    with remembering(captioner, tmp_path / "kept"):
+        for height, width in ((64, 128), (128, 64)):
+            grey = np.full((1, 3, height, width), 90, np.uint8)
+            *_, down, across = captioner.survey(grey, grey)[1].shape
+            assert (down < across) == (height < width)

@@ -17,10 +17,11 @@ from datasets import (
     write_single_date,
 )
 from scene_pairs import run_here
+from scipy import ndimage
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair, truly_changed
-from rscc.data.synthesis.blending import remove_building
+from rscc.data.synthesis.blending import SOFT, SOLID, insert_building, remove_building
 from rscc.data.synthesis.folder import write_synthesis
 from rscc.data.synthesis.grammar import Grammar, describe_mask
 from rscc.data.synthesis.imagery import Imagery
@@ -227,3 +228,18 @@ def test_ground_that_covers_a_building_gets_the_light_of_its_place():
     around = (covered.alpha > 0) & ~building
     assert covered.image[:, around].mean() == pytest.approx(110, abs=2)
     assert covered.image[:, building].mean() > 102
+
+
+def test_a_building_brings_the_ground_around_it_and_takes_the_light_of_its_new_place():
+    """A roof is half as bright again as its meadow, here and there."""
+    rng = np.random.default_rng(0)
+    target, donor = (rng.integers(grey - 5, grey + 6, (3, 96, 96)).astype(np.uint8) for grey in (90, 120))
+    building, everywhere = np.zeros((96, 96), bool), np.ones((96, 96), bool)
+    building[40:56, 40:56] = True
+    donor[:, building] = 180
+    made = insert_building(target, everywhere, donor, building, rng)
+    assert made is not None
+    assert made.image[:, made.mask].mean() == pytest.approx(135, abs=4)
+    distance = ndimage.distance_transform_edt(~made.mask)
+    assert (made.alpha[distance <= SOLID] == 1).all() and not made.alpha[distance >= SOLID + SOFT].any()
+    assert made.image[:, (distance > 0) & (made.alpha > 0)].mean() == pytest.approx(90, abs=3)

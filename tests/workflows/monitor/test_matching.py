@@ -58,6 +58,11 @@ def test_a_withdrawn_event_keeps_its_id_and_gets_it_back():
     assert (other[1].live, other[2].found.kind) == (False, "road")
 
 
+def test_of_two_that_are_nearly_as_near_the_one_that_was_not_withdrawn_goes_on():
+    stored = run([event((0, 0, 10, 10))], [event((7.5, 0, 17.5, 10))], [event((3, 0, 13, 10))])
+    assert {number: one.live for number, one in stored.items()} == {1: False, 2: True}
+
+
 def test_splits_and_mergers_keep_their_lineage():
     whole, parts = event((0, 0, 20, 10)), [event((0, 0, 14, 10)), event((15, 0, 20, 10))]
     split = run([whole], parts)

@@ -16,7 +16,7 @@ from workflows.monitor import steps
 from workflows.monitor.events import SeriesScene, Sighting
 from workflows.monitor.history import history_of
 from workflows.monitor.options import MonitorOptions
-from workflows.monitor.step.clear import Ground, clear_series
+from workflows.monitor.step.clear import Ground, clear_series, usable_dates
 from workflows.monitor.step.cube import SeriesCube
 from workflows.monitor.step.fit import fit_steps, without_season
 from workflows.monitor.steps import find_steps
@@ -166,6 +166,15 @@ def test_haze_over_one_date_is_taken_off_and_a_change_of_the_ground_stays():
     found = clear_series(values, np.ones((6, 60, 60), bool), ground)
     assert np.abs((found - clear).mean(axis=(1, 2, 3))).max() < 1
     assert (found[4:, :, 22:28, 22:28] - found[:3, :, 22:28, 22:28].mean(axis=0)).min() > 30
+
+
+def test_white_that_stays_is_a_roof_and_white_of_a_date_or_two_is_cloud():
+    values = np.random.default_rng(3).normal(100, 1, (9, 3, 40, 60)).astype(np.float32)
+    ground = Ground(noise=1.0, white=150.0, spread=np.full(3, 3.0))
+    values[5:, :, 10:20, 10:20] = values[4:6, :, 10:20, 40:50] = 220
+    usable = usable_dates(values, np.ones((9, 40, 60), bool), ground)
+    assert usable[:, 12:18, 12:18].all()
+    assert usable[:, 12:18, 42:48].all(axis=(1, 2)).tolist() == [True] * 4 + [False] * 2 + [True] * 3
 
 
 def test_the_statistic_is_hotellings():

@@ -69,7 +69,9 @@ def test_a_tag_is_believed_before_a_file_beside_and_that_before_a_name(tmp_path)
     write_scenes(tmp_path, "s/a_20100101.tif", tags={"ACQUISITIONDATETIME": "2015:02:03 10:00:00"})
     write_scenes(tmp_path, "s/b_20100102.tif")
     (tmp_path / "s/b_20100102.json").write_text('{"properties": {"datetime": "2016-07-08T09:10:11Z"}}')
-    assert ids(folder(tmp_path)) == ["s_2015-02-03_2016-07-08"]
+    write_scenes(tmp_path, "s/c_20100103.tif", tags={"DATE_ACQUIRED": "2017-09-10"})
+    (tmp_path / "s/c_20100103.json").write_text('{"properties": {"datetime": "2018-07-08T09:10:11Z"}}')
+    assert ids(folder(tmp_path)) == ["s_2015-02-03_2016-07-08", "s_2016-07-08_2017-09-10"]
 
 
 SIDECARS = {

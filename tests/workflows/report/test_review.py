@@ -90,6 +90,14 @@ def test_only_a_person_who_is_named_may_change_their_mind(made, write, names, di
     assert bool(merge_marks(made, read_marks(write(*given), made)).conflicts) == disagree
 
 
+def test_of_two_verdicts_of_one_time_that_in_the_report_stays(made, write):
+    first = merge_marks(made, read_marks(write(mark(1, "confirmed", reviewer="Ada")), made))
+    other = read_marks(write(mark(1, "wrong place", reviewer="Zoë")), made)
+    again = merge_marks(first.report, other)
+    assert again.report.changes == first.report.changes
+    assert again.conflicts == (Conflict(1, "confirmed", "Ada", "wrong place", "Zoë"),)
+
+
 @pytest.mark.parametrize("system", ["this", "Windows"])
 def test_reviews_at_the_same_time_lose_no_mark(tmp_path, monkeypatch, system):
     if system == "Windows":

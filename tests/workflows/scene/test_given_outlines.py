@@ -105,6 +105,15 @@ def test_an_outline_that_reaches_beyond_the_scenes_is_cut_and_judged_where_most_
     assert change.given.not_judged == reason and change.cut_by_edge
 
 
+def test_what_is_seen_of_outlines_in_one_group_counts_by_their_area(found):
+    report, _ = found
+    house = report.changes[0].geometry
+    west, south, east, north = house.bounds
+    yard = box(2 * west - east, north, east, north + 1.25 * (north - south))
+    (change,), _ = judged(found, house, yard, group_distance=5)
+    assert change.given.supported == pytest.approx(1 / (1 + 2.5), abs=0.03)
+
+
 def test_they_are_grouped_only_where_that_is_asked_for(found):
     report, _ = found
     shapes = [change.geometry for change in report.changes]
