@@ -23,6 +23,22 @@ def test_a_square_in_utm_has_its_area_and_turns_counter_clockwise(lon, lat, side
     assert (moved.centroid.x, moved.centroid.y) == pytest.approx((lon, lat), abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("lon", "lat", "code"),
+    [
+        (9, 0, 32632),
+        (9, -0.1, 32732),
+        (-180, 5, 32601),
+        (180, 5, 32601),
+        (179.9, 5, 32660),
+        (0, 84, 5041),
+        (0, -81, 5042),
+    ],
+)
+def test_a_place_has_the_zone_of_its_hemisphere(lon, lat, code):
+    assert utm_crs(lon, lat) == f"EPSG:{code}"
+
+
 def test_holes_are_taken_out_and_turn_clockwise():
     x, y = 500_000, 5_600_000
     ring = box(x, y, x + 100, y + 100).difference(box(x + 20, y + 20, x + 60, y + 60))

@@ -5,7 +5,7 @@ import pytest
 from saved_models import FLAG, SENTENCES
 from scipy.special import expit as sigmoid
 
-from rscc.facts.calibration import Reliability, reliability
+from rscc.facts.calibration import LOGIT_LIMIT, Reliability, reliability
 from rscc.training import confidence as module
 from rscc.training.confidence import ENOUGH, calibrate_flag, calibrate_score
 from rscc.training.logistic import best_threshold, fit_adaptation, fit_logistic
@@ -51,6 +51,11 @@ def test_no_pair_is_judged_by_a_fit_that_saw_it(monkeypatch) -> None:
     left_out = [everything - part for part in seen[1:]]
     assert len(left_out) == 10 and set().union(*left_out) == everything
     assert sum(map(len, left_out)) == 37
+
+
+def test_a_logit_beyond_the_limit_is_no_surer() -> None:
+    far = FLAG.probability(np.array([-1e3, -LOGIT_LIMIT, LOGIT_LIMIT, 1e3]), np.zeros(4))
+    assert far[0] == far[1] < far[2] == far[3]
 
 
 def test_more_evidence_never_lowers_a_probability() -> None:

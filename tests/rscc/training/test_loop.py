@@ -11,7 +11,7 @@ from training_runs import LOSS, FixedSource, assert_same_tensors, log_of, make_t
 
 from rscc.config import TrainConfig
 from rscc.errors import NonFiniteLoss
-from rscc.training.training_loop import build_optimizer, freeze, load_best, rate_factor
+from rscc.training.training_loop import WeightAverage, build_optimizer, freeze, load_best, rate_factor
 
 
 def test_the_total_is_the_weighted_sum_of_equation_16(data, tmp_path) -> None:
@@ -91,6 +91,19 @@ def test_the_trunk_has_its_own_rate_and_all_parameters_are_given() -> None:
     assert len(rates) == len(list(model.parameters()))
     for name, parameter in model.named_parameters():
         assert rates[id(parameter)] == (2.5e-4 if name.startswith("backbone.") else 1e-3)
+
+
+def test_the_average_forgets_its_start_quickly_and_the_later_weights_slowly() -> None:
+    """The n-th step counts 9 / (n + 9) of the weights, and in the end 1 - decay of them."""
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    average, expected = WeightAverage(model, 0.5), 0.0
+    for step in range(1, 20):
+        torch.nn.init.constant_(model.weight, step)
+        average.update(model)
+        part = max(0.5, 9 / (step + 9))
+        expected += part * (step - expected)
+        assert average.shadow["weight"].item() == pytest.approx(expected)
 
 
 def test_the_average_is_validated_and_saved_while_the_weights_go_on(data, tmp_path) -> None:

@@ -152,6 +152,19 @@ def test_blocks_have_the_events_of_the_whole(town, found, monkeypatch):
         assert [each.state for each in one.sightings] == [each.state for each in other.sightings]
 
 
+@pytest.mark.parametrize(
+    ("share", "first_gone"),
+    [
+        ((0, 0, 0.9, 0.9, 0.39, 0.2, 0.3), 4),  # some of its pixels look as after the step to the end
+        ((0, 0, 0.9, 0.9, 0.41, 0.2, 0.3), 5),
+        ((0, 0, 0.9, 0.9, 0.9, 0.9, 0.1), 7),  # a single last date ends nothing
+        ((0, 0, 0.1, 0.1, 0.1, 0.1, 0.1), 7),
+    ],
+)
+def test_an_event_is_gone_where_all_last_dates_look_as_before(share, first_gone):
+    assert steps._gone_from(np.array(share), np.ones(7, bool), 2) == first_gone
+
+
 def test_a_single_scene_has_no_events(town):
     assert find_steps(type(town)(town.place, town.folder, town.scenes[:1]), MonitorOptions()) == []
 

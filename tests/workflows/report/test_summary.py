@@ -93,6 +93,7 @@ def test_what_is_not_told_is_not_made_up():
         (["south-east", "south-west"], ", in the south"),
         (["south-east", "south-east", "north"], ", most of it in the south-east"),
         (["north", "south"], ""),
+        (["north", "north", "north", "south", "south"], ""),  # three fifths are not most of it
         ([None, None], ""),
         (["centre", "centre"], ", in the centre"),
     ],

@@ -102,3 +102,8 @@ def test_lines_are_rows_at_any_angle_and_where_they_bend():
     assert arrangement(bent) == "in rows"
     rng = np.random.default_rng(2)
     assert arrangement([translate(house, *rng.normal(0, 1.5, 2)) for house in street]) == "in rows"
+
+
+def test_houses_here_and_there_are_scattered():
+    places = np.random.default_rng(4).uniform(0, 600, (40, 2))
+    assert arrangement(houses(places)) == arrangement(houses(places * 10)) == "scattered"
