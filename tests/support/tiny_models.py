@@ -177,10 +177,11 @@ class TinyTextEncoder(TextEncoder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = nn.Embedding(64, self.token_width)
-        self.layer = nn.Linear(self.token_width, self.width)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.table = nn.Embedding(64, self.token_width)
+            self.layer = nn.Linear(self.token_width, self.width)
         self.asked: list[str] = []
-        randomise(self, seed=0, scale=1.0)
         self.freeze()
 
     def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:

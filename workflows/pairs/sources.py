@@ -19,7 +19,6 @@ from workflows.pairs.headers import read_headers
 from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rows import PairRow, UnnamedPair
 from workflows.pairs.rules import common_ground
-from workflows.pairs.stac import stac_catalog
 from workflows.pairs.stac_documents import is_web, stac_root
 from workflows.pairs.table import is_table, read_pairs
 from workflows.printable import listed
@@ -61,6 +60,9 @@ def _read(sources: Sequence[str], options: CatalogOptions, progress: Progress | 
     _check_options(kind, options)
     first = sources[0]
     if kind == "STAC":
+        # pystac brings urllib3, which opens a socket when it is imported.
+        from workflows.pairs.stac import stac_catalog
+
         return stac_catalog(stac_root(first) or first, options, progress)
     if kind == "a folder":
         return folder_catalog(first, options, progress)

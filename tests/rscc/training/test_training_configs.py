@@ -62,7 +62,7 @@ def test_every_shipped_config_fits_its_model(name) -> None:
         ({"train": {"label_smoothing": 1.0}}, "label_smoothing"),
         ({"train": {"cache_features": True}}, "frozen"),
         ({"card": {"support": -1}}, "support"),
-        ({"card": {"support": 21}}, r"support 21 is not in 0\.\.20"),
+        ({"card": {"support": 21}}, "support"),
         ({"loss": {"caption": "much"}}, "caption"),
         ({"loss": {"caption": float("nan")}}, "caption"),
         ({"training": {}}, "training"),
