@@ -12,10 +12,11 @@ import pytest
 from painted_series import find_squares, write_series
 from servers import SilentHandler, answering
 
-from tiling import AddressForbidden
+from tiling import ANYWHERE, AddressForbidden
 from workflows.errors import NoticeFailed, OptionInvalid, OutputExists, OutputNotWritable
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
+from workflows.monitor.outputs.notices import send
 
 ATOM, GEORSS = "{http://www.w3.org/2005/Atom}", "{http://www.georss.org/georss}"
 
@@ -67,6 +68,14 @@ def test_each_change_of_state_is_one_line_told_once(tmp_path):
     ]  # fmt: skip
     assert len({(one["source"], one["id"]) for one in notices}) == len(notices)
     assert {one["specversion"] for one in notices} == {"1.0"} and notices[1]["data"]["was"] == "candidate"
+
+
+def test_what_a_killed_run_told_and_did_not_record_is_not_told_again(tmp_path):
+    target = tmp_path / "notices.jsonl"
+    one, other = ({"specversion": "1.0", "source": "urn:m", "id": f"town/{number}"} for number in (1, 2))
+    for notices in ([one], [one, other], [one, other]):
+        send(notices, str(target), ANYWHERE)
+    assert [json.loads(line)["id"] for line in target.read_text().splitlines()] == ["town/1", "town/2"]
 
 
 def test_a_line_that_a_killed_run_left_is_completed(tmp_path):

@@ -90,6 +90,7 @@ def test_the_resolution_to_work_at(info):
     with pytest.raises(OptionInvalid):
         working_gsd(info(0.5), FINE, 0.0312)
     assert working_gsd(info(0.5), FINE, 0.0313) == 0.0313
+    assert working_gsd(info(0.5), FINE, 0.5 / 16) == 0.5 / 16
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tiling import Window
 from workflows import SceneOptions
 from workflows.scene.evidence import ROAD_REACH, evidence_of
 from workflows.scene.opening import open_pair
+from workflows.scene.pixels import Neighbours
 from workflows.scene.run import detected
 
 # Row, column, height, width, brightness after: two in the north-west, one in the south-east.
@@ -189,3 +190,10 @@ def test_fragments_of_one_roof_are_one_building_of_its_size(tmp_path, side, coun
     (change,) = captioned(fragments, Hall(side)).changes
     assert (change.count, change.count_sure) == (count, count)
     assert change.caption.startswith(noun)
+
+
+def test_a_pixel_that_two_outlines_touch_belongs_to_the_one_that_is_asked_about():
+    outlines = [MultiPolygon([box(0, 0, 4.5, 4)]), MultiPolygon([box(4.5, 0, 9, 4)])]
+    for number, width in ((0, 5), (1, 5)):
+        own, others = Neighbours(outlines).masks(number, Window(0, 0, 9, 4))
+        assert not (own & others).any() and (own | others).all() and own[0].sum() == width

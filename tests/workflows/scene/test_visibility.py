@@ -15,6 +15,7 @@ from rscc.visibility.cells import CELL
 from tiling import NothingValid, Window, geodesic_area_m2
 from workflows.errors import MapsUnusable
 from workflows.scene.maps import read_maps
+from workflows.scene.pixels import enlarged
 from workflows.scene.visibility import survey
 from workflows.scene.visibility.layer import CellGrid
 
@@ -182,3 +183,14 @@ def test_a_tile_that_is_larger_than_the_scene_is_cleared_of_haze_too(tmp_path):
     assert small.area_m2 == pytest.approx(large.area_m2, rel=0.01) and small.area_m2 > 0
     (warning,) = small.run["warnings"]
     assert warning.startswith(f"{pair.after}: ") and "haze" in warning and "100%" in warning
+
+
+def test_values_of_cells_lie_in_the_middle_of_their_pixels():
+    cells = np.array([[0.0, 0, 8, 8, 8]])
+    pixels = enlarged(cells, (8, 40))
+    assert np.allclose(pixels, enlarged(cells[:, ::-1], (8, 40))[:, ::-1])
+    assert (
+        (pixels[:, :12] == 0).all()
+        and (pixels[:, 20:] == 8).all()
+        and np.allclose(pixels[0, 15:17], [3.5, 4.5])
+    )
