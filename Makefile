@@ -25,7 +25,7 @@ test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 help:
 	@echo "make demo     render two scenes, find and describe the changes"
 	@echo "make test     all tests that this machine can run"
-	@echo "make quick    the fast tests, in about two minutes"
+	@echo "make quick    the fast tests, in two to four minutes"
 	@echo "make fuzz     damaged files for every parser, in about a minute"
 	@echo "make lint     ruff and mypy"
 	@echo "make format   format the code"
