@@ -232,10 +232,10 @@ class _Counts:
         if tally.core.sum() < TILE**2:
             return cells
         solid = ndimage.binary_opening(2 * tally.core > self.size, np.ones((SPECK, SPECK), bool))
+        # Its edge also crosses the cells beside it, and lies in them.
+        reach = 1 + -(-_RING // self.cell)
         for box in ndimage.find_objects(ndimage.label(solid)[0]):
             short, long = sorted(self.cell * (part.stop - part.start) for part in box)
-            # Its edge also crosses the cells beside it, and lies in them.
-            reach = 1 + -(-_RING // self.cell)
             ring = tuple(slice(max(0, part.start - reach), part.stop + reach) for part in box)
             is_square = short >= TILE and long <= OBLONG * short
             is_full = tally.core[box].sum() >= BOXED * self.size[box].sum()

@@ -38,15 +38,15 @@ def step_maps(
     least, alike = _least(pairs, options.threshold_for(card)), _least(pairs, card.threshold)
 
     @lru_cache(len(least))
-    def rows_of(top: int, bottom: int, band: int) -> np.ndarray | None:
+    def computed(top: int, bottom: int, band: int) -> np.ndarray | None:
         window = Window(whole.col_off, top, whole.width, bottom - top)
         return _step_band(pairs, step, window, band, least[band], alike[band])
 
     # A small place is read and computed at once; of a large one, the row of tiles that is looked at.
     def row_of(top: int, bottom: int, band: int) -> np.ndarray | None:
         if whole.width * whole.height > READ_PX:
-            return rows_of(top, bottom, band)
-        values = rows_of(whole.row_off, whole.row_end, band)
+            return computed(top, bottom, band)
+        values = computed(whole.row_off, whole.row_end, band)
         return None if values is None else values[top - whole.row_off : bottom - whole.row_off]
 
     area = _changed_area(row_of, grid, whole, least)
