@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,8 @@ INTERRUPTED = 130
 _INTERRUPTED_TEXT = "rscc: interrupted"
 # Names that a user typed and no system can use, also as a folder of a file that is looked for.
 _UNUSABLE = {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EIO, errno.ESTALE}
+# Functions of Python's threading module that may wait for long.
+_WAITS = {"wait", "join", "_wait_for_tstate_lock", "_shutdown"}
 # How libraries say that the system gives no more memory.
 _NO_MEMORY = re.compile(
     r"failed to map segment|(cannot|can't) allocate memory|can't start new thread|unable to allocate",
@@ -150,8 +153,9 @@ def end_cleanly_on_interrupt() -> Iterator[None]:
     """Within this block, Ctrl-C during an import ends the process at once; else it raises KeyboardInterrupt.
 
     A half-finished import cannot be undone, and compiled modules turn the interrupt into other errors or die
-    of the signal. No run has files on disk at that time. A handler set by another program stays, so a process
-    that ignores Ctrl-C, such as a background job of a shell, still does.
+    of the signal. No run has files on disk at that time. While Python takes or releases a lock, the error is
+    raised a moment later. A handler set by another program stays, so a process that ignores Ctrl-C, such as a
+    background job of a shell, still does.
     """
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_default:
@@ -167,6 +171,11 @@ def end_cleanly_on_interrupt() -> Iterator[None]:
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
+    if _is_locking(frame) and hasattr(signal, "setitimer"):
+        # A lock that is taken but not yet noted would stay locked, and the threads that need it would hang.
+        signal.signal(signal.SIGALRM, _handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        return
     if _is_importing(frame):
         # Show the cursor again, which a progress bar hides.
         restored = "\r\x1b[?25h" if sys.stderr.isatty() else ""
@@ -174,6 +183,13 @@ def _handle(number: int, frame: FrameType | None) -> None:
         sys.stderr.flush()
         os._exit(INTERRUPTED)
     raise KeyboardInterrupt
+
+
+def _is_locking(frame: FrameType | None) -> bool:
+    """Return whether a lock of Python is being taken or released; waiting for one may be interrupted."""
+    while frame is not None and frame.f_code.co_filename != threading.__file__:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name not in _WAITS
 
 
 def _is_importing(frame: FrameType | None) -> bool:

@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from servers import serving
 
 import rscc
 from rscc.folders import DEFAULT_MODEL
+from workflows.cli.app import end_cleanly_on_interrupt
 
 CHANGES = [(10, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
 
@@ -247,3 +250,24 @@ def test_an_interrupt_ends_with_130_one_line_and_only_the_maps_left(pair, child_
     left = {path.name for path in tmp_path.iterdir()} - files
     assert (process.returncode, err) == (130, "rscc: interrupted\n")
     assert left <= {".end", ".r.geojson.maps"}, "from which the same command resumes"
+
+
+class _Interrupted:
+    """A lock that gets Ctrl-C at the moment it is taken."""
+
+    def __init__(self):
+        self.is_taken, self.acquire, self.release = False, None, None
+
+    def __enter__(self):
+        self.is_taken = True
+        signal.raise_signal(signal.SIGINT)
+
+    def __exit__(self, *_):
+        self.is_taken = False
+
+
+def test_an_interrupt_leaves_no_lock_taken_for_ever():
+    lock = _Interrupted()
+    with end_cleanly_on_interrupt(), pytest.raises(KeyboardInterrupt), threading.Condition(lock):
+        time.sleep(60)
+    assert not lock.is_taken
