@@ -104,6 +104,9 @@ def test_a_scene_over_the_pole_and_one_of_the_whole_cap(scene):
     pole = scene(crs="EPSG:3995", transform=north_up(-20, 15), name="pole.tif")
     cap = scene(3600, 50, crs="EPSG:4326", transform=Affine(0.1, 0, -180, 0, -0.1, 90), name="cap.tif")
     assert replace(plan_grid(pole, cap), gsd=0.5) == replace(plan_grid(pole, pole), gsd=0.5)
+    south = scene(crs="EPSG:3031", transform=north_up(-20, 15), name="south.tif")
+    cap = scene(3600, 50, crs="EPSG:4326", transform=Affine(0.1, 0, -180, 0, -0.1, -85), name="cap.tif")
+    assert replace(plan_grid(south, cap), gsd=0.5) == replace(plan_grid(south, south), gsd=0.5)
     beside = scene(300, 50, crs="EPSG:4326", transform=Affine(0.1, 0, 90, 0, -0.1, 90), name="wedge.tif")
     # From 90 to 120 degrees east, which is up to 30 degrees above the x axis of this map.
     grid = plan_grid(pole, beside)

@@ -239,6 +239,7 @@ def test_a_building_brings_the_ground_around_it_and_takes_the_light_of_its_new_p
     donor[:, building] = 180
     made = insert_building(target, everywhere, donor, building, rng)
     assert made is not None
+    assert insert_building(target[:, :9], everywhere[:9], donor, building, rng) is None
     assert made.image[:, made.mask].mean() == pytest.approx(135, abs=4)
     distance = ndimage.distance_transform_edt(~made.mask)
     assert (made.alpha[distance <= SOLID] == 1).all() and not made.alpha[distance >= SOLID + SOFT].any()

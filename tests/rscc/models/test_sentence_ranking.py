@@ -26,6 +26,7 @@ def test_every_model_can_choose_by_support(paper) -> None:
     model = tiny_model(paper, max_words=6)
     features = model.encode(*random_images(3), extracted=EXTRACTED)
     wide = model.generate_from(features, beams=7)
+    assert all(found == sorted(found, key=lambda one: -one.mean_log_probability) for found in wide)
     chosen = model.generate_from(features, beams=3, support=7)
     for found, supported in zip(wide, chosen, strict=True):
         texts = [model.vocabulary.decode(one.ids) for one in found]

@@ -97,7 +97,7 @@ def test_a_folder_that_is_no_model_is_never_replaced(name, tmp_path) -> None:
     (tmp_path / "run" / name / "notes.txt").write_text("mine")
     paths = paths_of(tmp_path, None)
     for asked in ({}, {"overwrite": True}, {"resume": True}):
-        with pytest.raises(ConfigInvalid, match=f"run/{name}"):
+        with pytest.raises(ConfigInvalid, match=f"run/{name}: exists already and is no model folder"):
             trained(config_of(tiny_model()), paths, **asked)
     assert (tmp_path / "run" / name / "notes.txt").read_text() == "mine"
 

@@ -75,8 +75,11 @@ def test_grounds_lie_on_the_plane_where_they_lie_on_earth(archive, tmp_path):
 def test_what_lies_across_180_degrees_stays_together(tmp_path):
     sides = MultiPolygon([box(179.99, 10, 180, 10.02), box(-180, 10, -179.98, 10.02)])
     rows = [pair(0, footprint=sides), pair(1, footprint=box(-179.9, 10, -179.89, 10.01))]
-    archive = fill(tmp_path / "archive", {row: found(row, 1) for row in rows}).path
+    archive = fill(tmp_path / "archive", {row: found(row, 1, geometry=sides) for row in rows}).path
     told = archive_overview(archive, tmp_path / "page.html")
+    # A change is shown where its larger part lies.
+    larger = told["pairs"][0]["rings"][1]
+    assert told["changes"][0]["box"] == [min(larger[::2]), min(larger[1::2]), max(larger[::2]), max(larger[1::2])]
     west, east, other = (ring[0::2] for one in told["pairs"] for ring in one["rings"])
     assert max(west) == pytest.approx(min(east), abs=0.01)
     assert max(east) < min(other) <= max(other) <= told["map"]["width"]

@@ -77,7 +77,7 @@ def test_every_event_has_a_sentence(kind, direction, letters):
 
 def test_a_finders_own_sentence_is_used_and_others_are_named():
     facts = {
-        "sentence": "Four houses and a road were built where there were trees",
+        "sentence": "Four houses and a road were built where there were trees.",
         "came": ["building", "road"],
     }
     found = replace(event(count=4), facts=facts)

@@ -41,8 +41,9 @@ def test_status_shows_the_state_and_writes_nothing(out, rscc_command):
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     code, text, _ = rscc_command("status", out, "--json")
     (place,) = json.loads(text)["places"]
-    assert (code, place["scenes"], place["last_date"]) == (0, 5, "2018-09")
-    assert (place["states"]["confirmed"], place["states"]["candidate"]) == (2, 1)
+    states = {"candidate": 1, "confirmed": 2, "ended": 0, "dropped": 0}
+    dates = {"first_date": "2018-01", "last_date": "2018-09"}
+    assert (code, place) == (0, {"place": "town", "scenes": 5, **dates, "states": states})
     assert rscc_command("status", out)[0] == 0
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 

@@ -105,8 +105,8 @@ def test_hostile_columns_become_plain_values():
 
 def test_invalid_polygons_are_mended_and_counted():
     bow = Polygon([(15, 50), (15.001, 50.001), (15.001, 50), (15, 50.001)])
-    layer = read_changes(table([SHAPES[0], bow, None]))
-    assert (layer.mended, layer.left_out, len(layer.outlines)) == ((2,), 1, 2)
+    layer = read_changes(table([SHAPES[0], None, bow]))
+    assert (layer.mended, layer.left_out, len(layer.outlines)) == ((3,), 1, 2)
     assert all(outline.geometry.is_valid for outline in layer.outlines)
     assert len(list(layer.warnings())) == 2
 

@@ -132,10 +132,10 @@ def test_pictures_without_a_place_are_shown_whole(pictures):
 
 
 def test_pictures_are_cut_at_a_pixel(pictures):
-    result = explain_pair(*pictures, BrightnessCaptioner(), ExplainOptions(pixel=(64, 90)))
+    result = explain_pair(*pictures, BrightnessCaptioner(), ExplainOptions(pixel=(60, 90)))
     assert result.crop.after.shape == (3, 64, 64)
-    np.testing.assert_array_equal(result.crop.after[:, :, :32], 90)
-    np.testing.assert_array_equal(result.crop.after[:, :, 32:], 200)
+    np.testing.assert_array_equal(result.crop.after[:, :, :36], 90)
+    np.testing.assert_array_equal(result.crop.after[:, :, 36:], 200)
 
 
 def test_pictures_that_cannot_be_compared_are_refused(pictures, pair, tmp_path):
