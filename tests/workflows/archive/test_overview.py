@@ -79,7 +79,8 @@ def test_what_lies_across_180_degrees_stays_together(tmp_path):
     told = archive_overview(archive, tmp_path / "page.html")
     # A change is shown where its larger part lies.
     larger = told["pairs"][0]["rings"][1]
-    assert told["changes"][0]["box"] == [min(larger[::2]), min(larger[1::2]), max(larger[::2]), max(larger[1::2])]
+    xs, ys = larger[0::2], larger[1::2]
+    assert told["changes"][0]["box"] == [min(xs), min(ys), max(xs), max(ys)]
     west, east, other = (ring[0::2] for one in told["pairs"] for ring in one["rings"])
     assert max(west) == pytest.approx(min(east), abs=0.01)
     assert max(east) < min(other) <= max(other) <= told["map"]["width"]
