@@ -55,7 +55,7 @@ SETS = {
 DOUBTED = 2
 HEAD = (
     *("set", "pairs", "familiarity", "below 0.5", "changes", "right place", "mean score"),
-    *("calibration error", "by chance"),
+    *("calibration error", "by chance", "mean probability", "calibration error", "by chance"),
 )
 
 
@@ -150,8 +150,8 @@ def captioned(pair: Pair, folder: Path, captioner: Captioner) -> tuple[Report, A
     return caption_scene(*map(str, names), captioner, options), transform
 
 
-def judged(report: Report, pair: Pair, transform: Affine) -> list[tuple[float, bool]]:
-    """Return score and whether it is right of every change that has words."""
+def judged(report: Report, pair: Pair, transform: Affine) -> list[tuple[float, float, bool]]:
+    """Return score, probability of change and whether its place is right of every change that has words."""
     projected = transformer("EPSG:4326", CRS)
     found = []
     for change in report.changes:
@@ -161,7 +161,8 @@ def judged(report: Report, pair: Pair, transform: Affine) -> list[tuple[float, b
         shape = pair.changed.shape
         inside = rasterize([outline], out_shape=shape, transform=transform, all_touched=True).astype(bool)
         if change.caption_confident and inside.any() and (pair.changed[inside] == DOUBTED).mean() < RIGHT:
-            found.append((change.score, bool((pair.changed[inside] == 1).mean() >= RIGHT)))
+            right = (pair.changed[inside] == 1).mean() >= RIGHT
+            found.append((change.score, change.change_probability, bool(right)))
     return found
 
 
@@ -200,20 +201,13 @@ def main() -> None:
             measures.append(report.run["familiarity"])
             found += judged(report, pair, transform)
         known = np.array([one for one in measures if one is not None])
-        scores, right = (
-            (np.array(values, float) for values in zip(*found, strict=True)) if found else ([], [])
-        )
-        row = [
-            name,
-            str(len(measures)),
-            f"{known.mean():.2f}",
-            f"{(known < 0.5).mean():.0%}",
-            str(len(scores)),
-        ]
-        if len(scores):
-            measured = right.mean(), scores.mean(), calibration_error(scores, right), error_by_chance(scores)
-            row += [f"{value:.2f}" for value in measured]
-        rows.append(row + [""] * (len(HEAD) - len(row)))
+        row = [name, len(measures), f"{known.mean():.2f}", f"{(known < 0.5).mean():.0%}", len(found)]
+        if found:
+            *numbers, right = np.array(found, float).T
+            row.append(f"{right.mean():.0%}")
+            for one in numbers:
+                row += [f"{v:.2f}" for v in (one.mean(), calibration_error(one, right), error_by_chance(one))]
+        rows.append([*map(str, row), *[""] * (len(HEAD) - len(row))])
     print(table(HEAD, rows))
 
 

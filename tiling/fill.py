@@ -3,9 +3,10 @@
 Three marks tell fill from dark water and white roofs. It is connected to the edge of the scene or to declared
 nodata, through necks of any width. And either it is exactly constant with a sharp edge, as lossless files
 have it, or, where black or white is blurred by compression or noise, it lies outside the outline of the rest,
-as collars and the corners of turned scenes do. Away from the edge, black or white that is exactly constant in
-a rectangle of pixels is a block that is missing; so is any other value in a large one that is nearly
-square, as tiles are. A value far beyond all others is fill anywhere.
+as collars and the corners of turned scenes do. Away from the edge, three kinds are fill: exact black with
+a sharp edge, such as clouds that were cut out; exact white in a rectangle, a block that is missing; and any
+other value in a large rectangle that is nearly square, as tiles are. A value far beyond all others is fill
+anywhere.
 """
 
 from __future__ import annotations
@@ -219,7 +220,8 @@ class _Counts:
         sharp &= value.is_extreme | (along & (share >= COLLAR) & (share <= CANVAS))
         is_fill = (contact > 0) & (pixels >= FEWEST) & (sharp | blurred)
         if value.is_extreme and (sharp & (pixels >= BLOCK)).any():
-            is_fill |= sharp & (pixels >= np.maximum(BLOCK, BOXED * self._boxes(labels)))
+            boxed = 0 if value.includes((0.0,) * 3) else BOXED * self._boxes(labels)
+            is_fill |= sharp & (pixels >= np.maximum(BLOCK, boxed))
         is_fill[0] = False  # the cells without the value
         cells: np.ndarray = is_fill[labels]
         return cells if value.is_extreme else cells | self._tiles(tally)

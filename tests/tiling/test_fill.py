@@ -143,6 +143,15 @@ def test_a_missing_block_away_from_the_edge_is_fill(tmp_path, value):
     assert not valid[block].any() and valid.mean() > 0.75
 
 
+@pytest.mark.parametrize("value", [0, (3, 2, 4)])
+def test_a_cloud_that_was_cut_out_is_fill(tmp_path, value):
+    cloud = np.hypot(*(np.mgrid[: SIZE[0], : SIZE[1]] - np.reshape((120, 160), (2, 1, 1)))) < 50
+    plain = filled("uint8", np.zeros(SIZE, bool), 0)
+    cut = np.where(cloud, np.reshape(value, (-1, 1, 1)), plain).astype("uint8")
+    valid = read_pair(*write_dates(tmp_path, plain, cut))[2]
+    assert not valid[cloud].any() and valid.mean() > 0.85
+
+
 @pytest.mark.parametrize(
     ("dtype", "value", "block", "hidden"),
     [
