@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import shapely
+import stored
 from archive_rows import change, failed_state, install, new_claim, pair_state, report
 from damage import kill
 from shapely.geometry import MultiPolygon, box, mapping
+from stored import assert_as_stored
 
 from workflows.archive.claim import Claim
 from workflows.archive.folder import ArchiveFolder
@@ -72,6 +74,10 @@ def contents(claim: Claim) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory) -> ArchiveFolder:
     return installed(tmp_path_factory.mktemp("layers") / "archive", rows=ROWS).folder
+
+
+def test_layers_are_as_stored(archive):
+    assert_as_stored("layers", stored.contents(archive.path), archive.path)
 
 
 def test_every_change_of_pairs_that_are_done_is_there_in_order(archive):
