@@ -6,6 +6,7 @@ import json
 
 import geopandas
 import pytest
+import typer
 from archive_rows import fill
 from captioners import FactCaptioner
 from pages import usual_rows
@@ -13,6 +14,8 @@ from rasters import lonlat
 from scene_pairs import make_pair
 from shapely.geometry import box
 from stored import assert_as_stored, contents
+
+from workflows.cli.commands import app
 
 RECTANGLES = [(10, 150, 12, 20, 220), (24, 150, 8, 8, 200), (60, 20, 30, 30, 240), (120, 100, 30, 12, 10)]
 
@@ -42,9 +45,7 @@ def test_a_report_and_what_is_made_of_it(tmp_path, words):
         "inspect": words("inspect", *both),
         "inspect in words": words("inspect", *both, plain=True),
         "caption": words("caption", *both, "-o", report, *asked, captioner=FactCaptioner(roads=(-1.0, 2.0))),
-        "caption in words": words(
-            "caption", *both, "-o", tmp_path / "r.csv", plain=True, captioner=FactCaptioner()
-        ),
+        "caption in words": words(*table, plain=True, captioner=FactCaptioner()),
         "explain": words("explain", report, "--id", "1"),
         "explain in words": words("explain", report, "--id", "2", plain=True),
         "page": words("convert", report, tmp_path / "r.html"),
@@ -62,3 +63,14 @@ def test_an_archive_and_its_layers(tmp_path, words):
     }
     said["page"] = words("status", archive.path, "--html", tmp_path / "page.html")
     assert_as_stored("archive", {**said, **contents(tmp_path)}, tmp_path)
+
+
+def test_options_of_all_commands():
+    """Their names, defaults and panels; not the texts of the help."""
+    parts = ("opts", "default", "required", "multiple", "is_flag", "rich_help_panel")
+    commands = typer.main.get_command(app).commands.items()
+    options = {
+        name: [{part: getattr(one, part, None) for part in parts} for one in command.params]
+        for name, command in commands
+    }
+    assert_as_stored("options", options)
