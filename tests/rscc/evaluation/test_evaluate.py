@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from training_runs import SIDE, BrightnessCaptioner, kinds_of, report_of, row_of
+from stored import assert_as_stored
+from training_runs import SIDE, BrightnessCaptioner, features_of, kinds_of, report_of, row_of
 
 from rscc.evaluation.baselines import ALWAYS_NO_CHANGE
 from rscc.evaluation.evaluate import UNGATED, EvaluationOptions, evaluate_records
@@ -30,6 +31,14 @@ def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
     assert low < row.captions.cider < high
     assert (row.mask.precision, row.mask.recall) == pytest.approx((1, 1), abs=0.06)
     assert row.mask.pixels == 3 * 24 * 40 + SIDE * SIDE, "counted at the size of the images"
+
+
+@pytest.mark.slow
+def test_a_report_is_as_stored(records, train) -> None:
+    options = {"features": features_of, "baselines": True}
+    report = report_of(kinds_of(records), train, captioner=BrightnessCaptioner(surest=0.8), **options)
+    text = report.as_text().splitlines()
+    assert_as_stored("evaluation", {"values": report.as_dict(), "text": text}, rel=1e-4)
 
 
 def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from stored import assert_as_stored
 from tiny_models import (
     CAPTIONS,
     READINGS,
@@ -196,3 +197,25 @@ def test_bfloat16_stays_close_and_reaches_every_parameter(model, batch) -> None:
     torch.stack([value.float() for value in rough.values()]).sum().backward()
     trained = [p for p in model.parameters() if p.requires_grad]
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in trained)
+
+
+@torch.no_grad()
+def test_losses_features_and_sentences_are_as_stored() -> None:
+    found = {}
+    for paper, options in READINGS:
+        model = tiny_model(paper, text_encoder=TinyTextEncoder(), options=options)
+        batch = full_batch(model, CAPTIONS)
+        features = model.encode(batch.before, batch.after, extracted=batch.extracted)
+        parts = {
+            "tokens": features.tokens,
+            "changed": features.changed_logits,
+            "change": features.change_logits,
+            "memory": model.memory(features),
+            "words": model.decode(features, batch.tokens[:, :-1]).logits,
+        }
+        found[f"{paper} {options}"] = {
+            "losses": {name: float(one) for name, one in model.losses(batch, all_weights(model)).items()},
+            **{name: [float(part.mean()), float(part.std())] for name, part in parts.items()},
+            "ids": [row[0].ids for row in model.generate_from(features, beams=3)],
+        }
+    assert_as_stored("models", found, rel=1e-3)
