@@ -54,8 +54,8 @@ SETS = {
 }
 DOUBTED = 2
 HEAD = (
-    *("set", "pairs", "familiarity", "below 0.5", "changes", "right place", "mean score"),
-    *("calibration error", "by chance", "mean probability", "calibration error", "by chance"),
+    *("set", "pairs", "familiarity", "below 0.5", "changes", "right place"),
+    *("mean change_probability", "its error", "by chance", "mean score", "its error", "by chance"),
 )
 
 
@@ -151,7 +151,7 @@ def captioned(pair: Pair, folder: Path, captioner: Captioner) -> tuple[Report, A
 
 
 def judged(report: Report, pair: Pair, transform: Affine) -> list[tuple[float, float, bool]]:
-    """Return score, probability of change and whether its place is right of every change that has words."""
+    """Return probability of change, score and whether its place is right of every change that has words."""
     projected = transformer("EPSG:4326", CRS)
     found = []
     for change in report.changes:
@@ -162,7 +162,7 @@ def judged(report: Report, pair: Pair, transform: Affine) -> list[tuple[float, f
         inside = rasterize([outline], out_shape=shape, transform=transform, all_touched=True).astype(bool)
         if change.caption_confident and inside.any() and (pair.changed[inside] == DOUBTED).mean() < RIGHT:
             right = (pair.changed[inside] == 1).mean() >= RIGHT
-            found.append((change.score, change.change_probability, bool(right)))
+            found.append((change.change_probability, change.score, bool(right)))
     return found
 
 
