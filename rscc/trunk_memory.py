@@ -23,6 +23,8 @@ from rscc.files import atomic_write
 from rscc.models.shared.change_detector import ChangeDetector, average_positions
 
 ENDING = ".features"
+_HWC = "hwc"
+"""Begins the names of stored maps: their channels come last, as the heads read them, which saves a copy."""
 
 
 @contextmanager
@@ -54,7 +56,10 @@ class RememberingDetector(ChangeDetector):
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As :meth:`~rscc.models.shared.change_detector.ChangeDetector.forward`, with features in fp16."""
         (first, *early), (second, *late) = (
-            [torch.cat(maps) for maps in zip(*map(self._features, date.split(1)), strict=True)]
+            [
+                maps[0] if len(maps) == 1 else torch.cat(maps)
+                for maps in zip(*map(self._features, date.split(1)), strict=True)
+            ]
             for date in (before, after)
         )
         logits: Tensor = self.change_head.compare(early, late)  # type: ignore[operator]
@@ -70,11 +75,12 @@ class RememberingDetector(ChangeDetector):
         path = self._folder / f"{name.hexdigest()}{ENDING}"
         try:
             stored = load_file(path)
-            found = [stored[str(number)] for number in range(len(stored))]
+            found = [stored[f"{_HWC}{number}"].permute(0, 3, 1, 2) for number in range(len(stored))]
         except (OSError, SafetensorError, KeyError):
             found = self._computed(image)
+            kept = {f"{_HWC}{n}": one.permute(0, 2, 3, 1).contiguous() for n, one in enumerate(found)}
             with atomic_write(path) as (draft,):
-                save_file({str(number): one.contiguous() for number, one in enumerate(found)}, draft)
+                save_file(kept, draft)
         return [_as_read(one).to(image.device) for one in found]
 
     def _computed(self, image: Tensor) -> list[Tensor]:

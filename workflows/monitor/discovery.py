@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from tiling import is_address
 from workflows.addresses import public_path
 from workflows.archive.folder import MAPS, MARK, ArchiveFolder, read_mark
-from workflows.archive.index import DONE
-from workflows.archive.state import read_state
 from workflows.errors import CatalogInvalid, NoScenes, OptionInvalid
 from workflows.monitor.events import map_key
 from workflows.pairs.catalog import Scene, Skipped, choose
@@ -107,7 +105,7 @@ def _add_headers(
     """Add the scenes at the locations that are the keys of ``known``."""
     if not known:
         return
-    headers = read_headers(list(known), progress, options.access)
+    headers = read_headers(list(known), progress, options.access, with_info=True)
     for (location, (date, cloud, site)), header in zip(known.items(), headers, strict=True):
         if isinstance(header, Skipped):
             found.skipped.append(header)
@@ -122,7 +120,7 @@ def _add_headers(
 
 
 def _add_folder(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
-    scenes = folder_scenes(source, options, progress)
+    scenes = folder_scenes(source, options, progress, with_info=True)
     for stack in scenes.stacks:
         write_stack(stack)
     found.scenes += [scene for scene in scenes.scenes if scene.date]
@@ -142,6 +140,9 @@ def _add_table(found: Found, source: str, options: MonitorOptions, progress: Pro
 
 def _add_archive(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
     """Add the scenes of the pairs that are done, and where their maps are."""
+    from workflows.archive.index import DONE
+    from workflows.archive.state import read_state  # slow to import
+
     known: dict[str, _Facts] = {}
     with read_state(source) as state:
         rows = list(state.index.rows(DONE))

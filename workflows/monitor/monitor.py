@@ -250,6 +250,8 @@ def run_monitor(
         update = update_monitor(folder, found, options, load_captioner, progress, finder, layers)
         update.news = take_news(folder, TOLD)
         result = Monitor(Path(out), update)
+        for view in result.places:
+            view.place.opened |= update.opened
         write_outputs(folder, result.places, options)
         if feed is not None:
             write_feed(feed, result.all_events, folder.monitor_id(), folder.path.resolve().name)

@@ -22,6 +22,7 @@ from workflows.identity import SceneIdentities
 from workflows.monitor.events import Series, SeriesScene
 from workflows.monitor.folder import MonitorFolder, read_state
 from workflows.monitor.options import MonitorOptions
+from workflows.options import SceneOptions
 from workflows.pairs.catalog import Scene
 from workflows.pairs.names import pair_id
 from workflows.pairs.rules import place_words, share_ground
@@ -69,13 +70,13 @@ class Place:
         name: safe as the name of a folder.
         ground: footprint of the scene that it began with, in degrees.
         scenes: in order of date, then of name.
-        addresses: how to open scenes whose addresses are signed, in this run, by their sources.
+        opened: how to open scenes in this run, by their sources: their headers, or signed addresses.
     """
 
     name: str
     ground: Polygon | MultiPolygon
     scenes: list[KnownScene]
-    addresses: dict[str, str] = field(default_factory=dict)
+    opened: dict[str, str | SceneInfo] = field(default_factory=dict)
 
     @property
     def dates(self) -> dict[str, str]:
@@ -87,6 +88,16 @@ class Place:
         """Whether its scenes show single objects."""
         return self.scenes[0].gsd <= FINE
 
+    def header(self, scene: KnownScene, options: SceneOptions) -> SceneInfo:
+        """Return the header of a scene, which is read once in a run.
+
+        Raises:
+            TilingError: it cannot be opened.
+        """
+        info = read_header(self.opened.get(scene.source, scene.source), options)
+        self.opened[scene.source] = info
+        return info
+
     def series(self, folder: Path, options: MonitorOptions) -> Series:
         """Open the headers of all scenes.
 
@@ -96,7 +107,7 @@ class Place:
         scenes = []
         for scene in self.scenes:
             try:
-                info = read_header(self.addresses.get(scene.source, scene.source), options.reading)
+                info = self.header(scene, options.reading)
             except TilingError as error:
                 raise ScenesMissing(f"{error}; the events of {self.name} need all of its scenes") from error
             scenes.append(SeriesScene(scene.name, info.path, info, PartialDate(scene.date), scene.key))
@@ -154,12 +165,12 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
         if not known and (content := contents.on_disk(scene.location) or ""):
             known = [place for place in places if place.is_copied(content, scene.date, source, key)]
         for place in known:
-            place.addresses[source] = scene.location
+            place.opened[source] = scene.info or scene.location
             place.scenes = [_moved(one, source) if one.is_at(key) else one for one in place.scenes]
         if known:
             continue
         try:
-            info = read_header(scene.location, options.reading)
+            info = read_header(scene.info or scene.location, options.reading)
         except TilingError as error:
             yield f"{error} (left out)"
             continue
@@ -178,7 +189,7 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
                     continue
                 place.scenes.remove(twin)
             place.add(new)
-            place.addresses[source] = scene.location
+            place.opened[source] = info
 
 
 def _moved(one: KnownScene, source: str) -> KnownScene:

@@ -27,6 +27,7 @@ from workflows.scenes import bounded_cache
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
+    from tiling import SceneInfo
     from workflows.progress import Progress
 
 Finder = Callable[[Series, MonitorOptions, "Progress | None"], list[FoundEvent]]
@@ -44,6 +45,7 @@ class Update:
         news: changes of state since the last run that ended, by place.
         failed: places that could not be updated, with the reason; they are as they were.
         warnings: one line each.
+        opened: as :class:`workflows.monitor.places.Place` has it, of all places.
     """
 
     new_scenes: int = 0
@@ -52,6 +54,7 @@ class Update:
     news: dict[str, list[News]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    opened: dict[str, str | SceneInfo] = field(default_factory=dict, repr=False)
 
     @property
     def confirmed(self) -> int:
@@ -116,6 +119,7 @@ def update_monitor(
             result.failed[place.name] = str(error)
         if layers:
             write_context(own, read_events(own), layers)
+        result.opened |= place.opened
         if progress is not None:
             progress("places", number, len(places))
     result.scenes, result.places = sum(len(place.scenes) for place in places), len(places)

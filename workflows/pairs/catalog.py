@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from shapely.geometry import MultiPolygon, Polygon
 
+from tiling import SceneInfo
 from workflows.addresses import public_path
 from workflows.errors import NoPairs, PairTableInvalid
 from workflows.pairs.delivery.contents import Content
@@ -31,6 +32,7 @@ class Scene:
         footprint: in degrees of WGS84, cut at 180 degrees.
         content: what a raster of a folder shows; None if unknown.
         note: what is doubtful about its date, without its name; None if nothing is.
+        info: its header, where it is to be kept.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Scene:
     footprint: Polygon | MultiPolygon
     content: Content | None = None
     note: str | None = None
+    info: SceneInfo | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

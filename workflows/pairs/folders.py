@@ -112,16 +112,21 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
     )
 
 
-def folder_scenes(folder: str | Path, options: CatalogOptions, progress: Progress | None = None) -> Pictures:
+def folder_scenes(
+    folder: str | Path, options: CatalogOptions, progress: Progress | None = None, *, with_info: bool = False
+) -> Pictures:
     """Return the scenes under a folder, with a date or without one.
 
-    Their names and sites are as in :func:`folder_catalog`.
+    Their names and sites are as in :func:`folder_catalog`; ``with_info`` as in :func:`read_headers`.
     """
     files = SceneFolder.listed(folder, options)
     pattern = options.pattern()
     skipped, scenes = list(files.skipped), []
     headers = read_headers(
-        files.locations(), progress, named=[(name, _date_of_folders(name)) for name in files.names]
+        files.locations(),
+        progress,
+        named=[(name, _date_of_folders(name)) for name in files.names],
+        with_info=with_info,
     )
     for name, header in zip(files.names, headers, strict=True):
         site = _site(files.root, name, pattern)

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -80,6 +81,7 @@ def read_header(location: str, access: Access, folder: str | None = None, name: 
         footprint=to_wgs84(info.footprint, info.crs).simplify(_FOOTPRINT_STEP),
         content=content_of(name, info) if name else None,
         note=taken.doubt,
+        info=info,
     )
 
 
@@ -88,10 +90,13 @@ def read_headers(
     progress: Progress | None = None,
     access: Access = ANYWHERE,
     named: Sequence[tuple[str, str | None]] | None = None,
+    *,
+    with_info: bool = False,
 ) -> Iterator[Scene | Skipped]:
     """Yield the header of each scene, or why it was skipped, in order; several are read at a time.
 
-    ``named`` has, for each, its path under its source and the date of its folders.
+    ``named`` has, for each, its path under its source and the date of its folders. The headers are kept only
+    ``with_info``: those of many scenes take much memory.
 
     Raises:
         CatalogUnreachable: many scenes in a row are unreachable.
@@ -100,7 +105,8 @@ def read_headers(
     def read(asked: tuple[str, tuple[str, str | None]]) -> Scene | TilingError:
         location, (name, folder) = asked
         try:
-            return read_header(location, access, folder, name)
+            scene = read_header(location, access, folder, name)
+            return scene if with_info else replace(scene, info=None)
         except TilingError as error:
             return error
 

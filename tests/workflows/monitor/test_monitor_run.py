@@ -17,9 +17,11 @@ from rasters import north_up
 import rscc
 from tiling import SceneDamaged
 from workflows.errors import ArchiveBusy, MonitorDamaged, MonitorMissing, NoScenes, NotAMonitor
+from workflows.monitor.discovery import find_scenes
 from workflows.monitor.folder import MonitorFolder
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
+from workflows.monitor.places import add_scenes
 
 
 def update(out, *sources, finder=find_squares, **options):
@@ -167,6 +169,18 @@ def test_a_moved_scene_is_known_and_a_missing_one_leaves_the_place_as_it_was(tmp
     done = update(tmp_path / "out", late)
     assert "2018-03.tif" in next(iter(done.update.failed.values()))
     assert rows(tmp_path / "out") == before
+
+
+def test_the_header_of_a_scene_is_read_once_in_a_run(tmp_path):
+    write_series(tmp_path / "town")
+    options, places = MonitorOptions(), []
+    found = find_scenes([str(tmp_path / "town")], options)
+    assert not list(add_scenes(places, found.scenes, options))
+    shutil.rmtree(tmp_path / "town")
+    (place,) = places
+    assert [one.info.path for one in place.series(tmp_path, options).scenes] == [
+        scene.source for scene in place.scenes
+    ]
 
 
 def test_scenes_that_were_copied_over_themselves_or_moved_without_their_times_are_known(tmp_path):

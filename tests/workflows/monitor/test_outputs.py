@@ -6,15 +6,19 @@ import json
 import re
 
 import geopandas
+import numpy as np
 import pystac
 import pytest
 from painted_series import FLICKER, HOUSE, POND, SHOWN, find_squares, write_painted, write_series
+from PIL import Image
 from rasters import north_up
 from stored import assert_as_stored, contents
 
 from workflows.errors import OptionInvalid
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
+from workflows.monitor.outputs import pictures
+from workflows.report.page.imagery import encoded
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +119,20 @@ def test_several_places_are_listed_with_links_to_their_pages(tmp_path, town):
     assert len(links) == 2 == len(done.places) and links[0] == "places/town/events.html"
     assert all((tmp_path / "out" / link).is_file() for link in links)
     assert "<b>" not in page and "2 confirmed" in page
+
+
+def test_pictures_beyond_the_bytes_of_a_page_are_shown_smaller_and_kept(town, tmp_path, monkeypatch):
+    place, noise = town[1].places[0].place, np.random.default_rng(0)
+    (tmp_path / "pictures").mkdir()
+    for number, scene in enumerate(place.scenes):
+        image = Image.fromarray(noise.integers(0, 255, (128, 128, 3), np.uint8)).convert("RGBA")
+        image.putalpha(255 if number else 128)
+        (tmp_path / "pictures" / f"{scene.key}.webp").write_bytes(encoded(image))
+    whole = pictures.read_pictures(tmp_path, place.scenes)
+    monkeypatch.setattr(pictures, "PAGE_BYTES", sum(map(len, whole)) // 2)
+    smaller = pictures.read_pictures(tmp_path, place.scenes)
+    assert all(smaller) and sum(map(len, smaller)) <= pictures.PAGE_BYTES
+    pictures.make_pictures(tmp_path, place, MonitorOptions())
+    for path in tmp_path.glob("pictures/*.*.webp"):
+        path.write_bytes(b"kept")
+    assert set(pictures.read_pictures(tmp_path, place.scenes)) == {b"kept"}

@@ -14,9 +14,6 @@ from workflows.report.page.imagery import data_address
 from workflows.report.page.template import Template, data_text, legible
 from workflows.report.scenes import STEPS, in_pixels
 
-SIZE = 8_000_000
-"""Bytes of pictures in a page."""
-_AS_TEXT = 4 / 3
 _TEMPLATE = Template(
     "events.html",
     ("page.css", "events.css"),
@@ -29,7 +26,7 @@ _LETTERS = {"seen": "s", "absent": "a", "hidden": "h"}
 def write_place_page(view: PlaceView, folder: Path, path: Path) -> None:
     """Write the page of a place."""
     frame = frame_of(view.place)
-    pictures = read_pictures(folder, view.place.scenes, int(SIZE / _AS_TEXT))
+    pictures = read_pictures(folder, view.place.scenes)
     shown = [None if one is None else data_address(one) for one in pictures]
     texts = data_text(legible(_content(view, frame)))
     write_together({path: list(_TEMPLATE.joined(data=texts, imagery=data_text(shown)))})

@@ -29,12 +29,13 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.places import KnownScene, Place
 from workflows.report.geojson import CRS, parts_of
 from workflows.report.page.imagery import encoded
-from workflows.scenes import read_header
 
 SIDE = 1024
 """Pixels of the longer side of a picture."""
 LOW, HIGH = 2, 98
 """Percentiles of pixel values shown as black and white, where they are not bytes."""
+PAGE_BYTES = 6_000_000
+"""Of all pictures in a page: 8 MB as text."""
 # Smallest side to which a picture is reduced for a budget of bytes.
 _LEAST_SIDE = 32
 _MOST_BYTES = 2**24
@@ -57,6 +58,8 @@ def frame_of(place: Place) -> Frame:
 def make_pictures(folder: Path, place: Place, options: MonitorOptions) -> None:
     """Make the pictures that are not there yet; a scene that cannot be read has none.
 
+    Of those that are too large for the page smaller ones are kept, too.
+
     Raises:
         OutputNotWritable: the system refused.
     """
@@ -65,24 +68,42 @@ def make_pictures(folder: Path, place: Place, options: MonitorOptions) -> None:
         pictures.mkdir(exist_ok=True)
     for scene in place.scenes:
         path = pictures / f"{scene.key}.webp"
-        if path.is_file():
-            continue
-        with suppress(TilingError), writing(path):
-            content = encoded(_picture(scene, place, frame, options))
-            with atomic_write(path) as (draft,):
-                draft.write_bytes(content)
+        if not path.is_file():
+            with suppress(TilingError), writing(path):
+                _write(path, encoded(_picture(scene, place, frame, options)))
+    for path, content in _for_page(pictures, place.scenes):
+        if content is not None and not path.is_file():
+            with writing(path):
+                _write(path, content)
 
 
-def read_pictures(folder: Path, scenes: Sequence[KnownScene], most: int) -> Iterator[bytes | None]:
-    """Yield the picture of each scene, None without; all take about ``most`` bytes at most."""
-    each = most // max(1, len(scenes))
+def read_pictures(folder: Path, scenes: Sequence[KnownScene]) -> list[bytes | None]:
+    """Return the picture of each scene, None without; all take about :data:`PAGE_BYTES` at most."""
+    return [content for _, content in _for_page(folder / "pictures", scenes)]
+
+
+def _for_page(pictures: Path, scenes: Sequence[KnownScene]) -> Iterator[tuple[Path, bytes | None]]:
+    """Yield the file and the content of each picture, made smaller where it has more than its share of bytes.
+
+    What is made smaller fits until there are twice as many scenes, so that it can be kept.
+    """
+    count = max(1, len(scenes))
+    small = PAGE_BYTES >> (count - 1).bit_length()
     for scene in scenes:
-        path = folder / "pictures" / f"{scene.key}.webp"
-        content = None
+        path, content = pictures / f"{scene.key}.webp", None
         # A picture that is missing, or that is not ours.
         with suppress(OSError, ValueError, Image.DecompressionBombError):
-            content = _reduced(read_file(path, _MOST_BYTES), each)
-        yield content
+            if path.stat().st_size * count > PAGE_BYTES:
+                whole, path = path, path.with_suffix(f".{small}.webp")
+                content = None if path.is_file() else _reduced(read_file(whole, _MOST_BYTES), small)
+            if content is None:
+                content = read_file(path, _MOST_BYTES)
+        yield path, content
+
+
+def _write(path: Path, content: bytes) -> None:
+    with atomic_write(path) as (draft,):
+        draft.write_bytes(content)
 
 
 def _reduced(content: bytes, most: int) -> bytes:
@@ -94,7 +115,7 @@ def _reduced(content: bytes, most: int) -> bytes:
             size = [max(1, round(side * scale)) for side in image.size]
             if max(size) < _LEAST_SIDE:
                 break
-            content = encoded(image.resize((size[0], size[1]), Image.Resampling.BOX))
+            content = encoded(image.convert("RGBA").resize((size[0], size[1]), Image.Resampling.BOX))
     return content
 
 
@@ -104,7 +125,7 @@ def _picture(scene: KnownScene, place: Place, frame: Frame, options: MonitorOpti
     Raises:
         TilingError: it cannot be read.
     """
-    info = read_header(place.addresses.get(scene.source, scene.source), options.reading)
+    info = place.header(scene, options.reading)
     bands = choose_bands(info, options.bands).numbers
     with ExitStack() as stack:
         reader = GriddedReader(GriddedScene.of(info, bands, frame.grid), stack)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shapely
 
-from tiling import TilingError, describe, is_address
+from tiling import SceneInfo, TilingError, describe, is_address
 from workflows.dates import PartialDate
 from workflows.files import write_together
 from workflows.monitor.places import KnownScene
@@ -50,7 +50,8 @@ def _rasters(target: Path, places: Sequence[PlaceView]) -> Iterator[Layer]:
         scenes = [scene for scene in view.place.scenes if _is_plain(scene)]
         for scene, end in list(_until_next(scenes))[-MOST_SCENES:]:
             try:
-                info = describe(scene.source)
+                known = view.place.opened.get(scene.source)
+                info = known if isinstance(known, SceneInfo) else describe(scene.source)
             except TilingError:
                 continue  # it is gone or damaged
             first = PartialDate(scene.date).first.isoformat()

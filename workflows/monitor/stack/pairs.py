@@ -138,7 +138,13 @@ class PairMaps:
 
         None where it shows nothing in the whole window.
         """
-        return self._read(pair, window, band) if pair in self._kept else None
+        kept = self._kept.get(pair)
+        if kept is None:
+            return None
+        placed = window.shifted(*self.frame.grid.anchor)
+        if not kept.bands[band] and placed.intersection(kept.ground) == placed:
+            return np.broadcast_to(np.float32(0), (window.height, window.width))
+        return self._read(pair, window, band)
 
     def _read_window(self, pair: Pair, window: Window, band: int) -> np.ndarray | None:
         maps, asked = self._opened(pair), self._in(pair, window)

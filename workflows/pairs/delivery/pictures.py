@@ -196,6 +196,7 @@ def _stack(members: Sequence[Scene]) -> Stack | None:
         name="/".join([*red.name.split("/")[:-1], name]),
         location=os.path.join(os.path.dirname(red.location), name),
         content=Content(STACK, contents[0].gsd),
+        info=None,
     )
     return Stack(scene, bands)
 
