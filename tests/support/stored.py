@@ -44,10 +44,18 @@ def assert_as_stored(
     if os.environ.get("RSCC_STORE"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"{text}\n", encoding="utf-8")
-    now, then = (dict(_leaves(json.loads(one))) for one in (text, path.read_text(encoding="utf-8")))
+    now, then = (dict(_leaves(one)) for one in (json.loads(text), stored(name)))
     places = now.keys() | then.keys()
     different = {place: (now.get(place), then.get(place)) for place in places}
-    assert not [(place, *pair) for place, pair in different.items() if not _is_same(*pair, rel)]
+    changed = [
+        f"{place}: {was} -> {is_}" for place, (is_, was) in different.items() if not _is_same(is_, was, rel)
+    ]
+    assert not changed, "\n".join(changed[:40])
+
+
+def stored(name: str) -> dict[str, Any]:
+    """Return what a file holds."""
+    return json.loads((STORED / f"{name}.json").read_bytes())
 
 
 def _is_same(one: Any, other: Any, rel: float) -> bool:
@@ -73,6 +81,7 @@ def contents(folder: Path) -> dict[str, Any]:
         ".csv": lambda path: path.read_text(encoding="utf-8").splitlines(),
         ".parquet": lambda path: pq.read_table(path).drop_columns("geometry").to_pylist(),
         ".xml": lambda path: path.read_text(encoding="utf-8").splitlines(),
+        ".qgs": lambda path: path.read_text(encoding="utf-8").splitlines(),
     }
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in readers]
     return {path.relative_to(folder).as_posix(): readers[path.suffix](path) for path in files}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import geopandas
+import numpy as np
 import pytest
 import typer
 from archive_rows import fill
 from captioners import FactCaptioner
 from pages import usual_rows
-from rasters import lonlat
+from rasters import lonlat, north_up, write_scene
 from scene_pairs import make_pair
 from shapely.geometry import box
 from stored import assert_as_stored, contents
@@ -51,8 +52,10 @@ def test_a_report_and_what_is_made_of_it(tmp_path, words):
         "page": words("convert", report, tmp_path / "r.html"),
         "cut": words("convert", report, tmp_path / "cut.geojson", "--threshold", "0.9", "--min-area", "20"),
         "verify": words("verify", report),
+        "project": words("qgis", report, "-o", tmp_path / "r.qgs"),
     }
-    assert_as_stored("report", {**said, **contents(tmp_path)}, tmp_path)
+    style = {"style": report.with_suffix(".qml").read_text().splitlines()}
+    assert_as_stored("report", {**said, **style, **contents(tmp_path)}, tmp_path)
 
 
 def test_an_archive_and_its_layers(tmp_path, words):
@@ -63,6 +66,32 @@ def test_an_archive_and_its_layers(tmp_path, words):
     }
     said["page"] = words("status", archive.path, "--html", tmp_path / "page.html")
     assert_as_stored("archive", {**said, **contents(tmp_path)}, tmp_path)
+
+
+def test_pairs_of_a_folder_in_disorder(tmp_path, words):
+    scenes = tmp_path / "scenes"
+    for name, x in {
+        "north/2019-08.tif": 0, "north/2016.tif": 0, "north/2018-01-02.tif": 0, "north/2017_x.tif": None,
+        "north/.2015.tif": 0, "south/a_before.tif": 0, "south/a_after.tif": 5, "south/undated.tif": 0,
+        "far/2016.tif": 0, "far/2017.tif": 1000, "far/2018.tif": 1000, "2001/2001-01-01.tif": 0,
+        "one/x/a.tif": 0, "one/x/gone.tif": 0, "one/y.tif": 0, "two/x/a.tif": 10, "two/y.tif": 9000,
+        "two/new.tif": 0, "b.txt": None,
+    }.items():  # fmt: skip
+        (scenes / name).parent.mkdir(parents=True, exist_ok=True)
+        if x is None:
+            (scenes / name).write_text("no raster")
+        else:
+            write_scene(scenes / name, np.full((3, 20, 30), 90, np.uint8), transform=north_up(500_000 + x))
+    asked = {
+        "all": ("north", "--pair", "all", "--from", "2016-02"),
+        "sites": (".", "--pair", "first-last", "--match", "(north|south|far)/"),
+        "yearly": (".", "--pair", "yearly", "--min-overlap", "90"),
+        "two folders": ("one", scenes / "two"),
+    }
+    said = {}
+    for name, (first, *more) in asked.items():
+        said[name] = words("pairs", scenes / first, *more, "-o", tmp_path / f"{name}.csv")
+    assert_as_stored("pairs", {**said, **contents(tmp_path)}, tmp_path)
 
 
 def test_options_of_all_commands():

@@ -18,6 +18,7 @@ from datasets import (
 )
 from scene_pairs import run_here
 from scipy import ndimage
+from stored import assert_as_stored
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair, truly_changed
@@ -135,6 +136,16 @@ def test_the_folder_is_read_as_levir_cc(written: Path, made: list[SyntheticPair]
         assert (seen.captions, seen.changed) == (pair.sample.captions, pair.sample.changed)
     entry = json.loads((written / "LevirCCcaptions.json").read_text())["images"][0]
     assert entry["gsd"] == 0.5 and entry["kind"] == made[0].kind and entry["split"] == "train"
+
+
+@pytest.mark.slow
+def test_pairs_are_as_stored(made: list[SyntheticPair]) -> None:
+    found = {}
+    for number, pair in enumerate(made):
+        one = pair.sample
+        means = [float(one.before.mean()), float(one.after.mean()), float(one.mask.mean())]
+        found[str(number)] = [pair.kind, pair.sources, one.id, one.captions, one.changed, *means]
+    assert_as_stored("synthesis", found, rel=1e-3)
 
 
 def test_captions_agree_with_the_masks(written: Path) -> None:

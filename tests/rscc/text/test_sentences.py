@@ -9,6 +9,7 @@ from typing import get_args
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from stored import assert_as_stored
 
 from rscc.text.change_facts import BuildingSize, ChangeFacts
 from rscc.text.map_sentences import map_sentences
@@ -220,15 +221,17 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
     """Every set of up to two classes that came, and that are gone, with every number class."""
     kinds = ("building", "road", "parking lot", "trees")
     some = [(), *((name,) for name in kinds), *combinations(kinds, 2)]
-    first, known = set(), 0
+    first, pictures, known = set(), set(), 0
     for came, gone, before, beside in product(some, some, ((), ("grass",)), ((), ("road",))):
         if not (came or gone) or ("road" in (*came, *gone) and beside):
             continue
         for count in (1, 2, 4, 30) if "building" in (*came, *gone) else (None,):
             one = told(came, count, gone=gone, before=before, beside=beside)
             first.add(check_map(one))
+            pictures.update(picture_sentences(one))
             known += 1
     assert len(first) == known > 500
+    assert_as_stored("sentences", {"map": sorted(first)[::9], "picture": sorted(pictures)[::41]})
 
 
 @pytest.mark.parametrize(
