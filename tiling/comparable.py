@@ -37,6 +37,8 @@ def comparable(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.n
     first, second = (ndimage.uniform_filter(_deviations(grey - low, valid, share), NEAR) for grey in greys)
     lost = np.minimum(first, second) <= LOST * np.maximum(first, second)
     lost &= np.maximum(first, second) >= TEXTURE * (high - low)
+    if not lost.any():
+        return valid
     # What a window cuts goes on beyond it.
     lost = ndimage.binary_opening(np.pad(lost, NEAR, mode="edge"), np.ones((NEAR, NEAR), bool))
     lost = lost[NEAR:-NEAR, NEAR:-NEAR]

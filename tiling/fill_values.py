@@ -86,22 +86,29 @@ def likely_values(read: ReadDate, width: int, height: int) -> list[Value]:
         low, high = float(sample.min()), float(sample.max())
         far = [value for value in fill_values(sample) if value]
     customary = _customary(sample.dtype)
+
+    def is_frequent(value: Value) -> bool:
+        return any((value.within(pixels) & valid).mean() > EXTREME for pixels, valid in windows)
+
     frequent: Counter[Bands] = Counter()
     for pixels, valid in windows:
         frequent.update(_flat_values(pixels, valid))
     most = [bands for bands, _ in frequent.most_common(MOST_VALUES)]
-    ground = sample[:, ~np.isin(sample, far).any(axis=0)]
+    ground = sample[:, ~np.isin(sample, far).any(axis=0)] if far else sample
     span = 255.0 if sample.dtype == np.uint8 else float(np.ptp(np.percentile(ground, PERCENTILES)))
     near = NEAR * span
     likely = [Value((value,) * 3, 0.0, near, is_far=True) for value in far]
     for end in ({low, high} & customary) - set(far):
-        reach = np.abs(np.percentile(ground, PERCENTILES) - end).max() if ground.size else 0
-        for blur in (BLURRED, NOISY) if reach >= DIM * span else (0.0,):
-            value = Value((end,) * 3, blur * span, near, is_extreme=True)
-            if any((value.within(pixels) & valid).mean() > EXTREME for pixels, valid in windows):
-                # It may be beside the end: 1 or 254.
-                flattest = next((bands for bands in most if value.includes(bands)), value.bands)
-                likely.append(replace(value, bands=flattest))
+        noisy = Value((end,) * 3, NOISY * span, near, is_extreme=True)
+        # Else no value with less blur is: the percentiles, which take long, are not needed.
+        if is_frequent(noisy):
+            reach = np.abs(np.percentile(ground, PERCENTILES) - end).max() if ground.size else 0
+            for blur in (BLURRED, NOISY) if reach >= DIM * span else (0.0,):
+                value = replace(noisy, blur=blur * span)
+                if is_frequent(value):
+                    # It may be beside the end: 1 or 254.
+                    flattest = next((bands for bands in most if value.includes(bands)), value.bands)
+                    likely.append(replace(value, bands=flattest))
     for bands in most:
         if not any(value.includes(bands) for value in likely):
             likely.append(Value(bands, 0.0, near))
