@@ -4,7 +4,7 @@
 PYTHON ?= python3.11
 VENV ?= .venv
 
-PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet $(PIP_OPTIONS)
 ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
 else
