@@ -4,8 +4,6 @@ import pytest
 from rscc.evaluation.bootstrap import (
     Resamples,
     bleu_of_counts,
-    caption_intervals,
-    meteor_of_counts,
     wilson_interval,
 )
 from rscc.evaluation.metrics import CaptionScorer
@@ -52,20 +50,6 @@ def test_every_draw_scores_like_the_captions_that_it_holds(plain) -> None:
             {str(i): REFERENCES[name] for i, name in enumerate(held)},
         )
         assert 100 * expected[3] == pytest.approx(scores.bleu4)
-
-
-@pytest.mark.slow
-def test_meteor_of_all_counts_is_meteor(java_scorer) -> None:
-    scores = java_scorer.score(SAID, REFERENCES)
-    counts = scores.counts["meteor"]
-    again = java_scorer.score(dict(list(SAID.items())[:2]), dict(list(REFERENCES.items())[:2]))
-    assert counts.shape == (4, 23)
-    assert again.counts["meteor"] == pytest.approx(counts[:2]), "a later call counts only its own pairs"
-    assert 100 * meteor_of_counts(counts.sum(0)) == pytest.approx(scores.meteor)
-    assert 100 * meteor_of_counts(counts) == pytest.approx(list(scores.per_pair["meteor"].values()))
-    intervals = caption_intervals(scores, Resamples(4))
-    assert intervals["meteor"][0] <= scores.meteor <= intervals["meteor"][1]
-    assert intervals["s_m"][0] <= scores.s_m <= intervals["s_m"][1]
 
 
 def test_mask_intervals_resample_pairs_not_pixels() -> None:

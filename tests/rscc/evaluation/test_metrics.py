@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluation.bootstrap import Resamples, caption_intervals, meteor_of_counts
 from rscc.evaluation.metrics import NO_JAVA, CaptionScorer, cider
 from rscc.evaluation.score_rows import MaskCounter
 from rscc.text.no_change import NO_CHANGE_SENTENCES, is_no_change
@@ -48,6 +49,22 @@ def test_bleu_and_rouge_agree_with_a_count_by_hand() -> None:
     assert scores.bleu1 == pytest.approx(75, abs=1e-3)  # 3 of 4 words
     assert scores.bleu2 == pytest.approx(100 * (3 / 4 * 2 / 3) ** 0.5, abs=1e-3)  # 2 of 3 word pairs
     assert scores.rouge_l == pytest.approx(75)  # common subsequence of 3 words of 4
+
+
+# Beside the other test of METEOR, which takes long to start.
+@pytest.mark.slow
+def test_meteor_of_all_counts_is_meteor(java_scorer) -> None:
+    said = {**PERFECT, "two": "the trees are gone", "three": ""}
+    scores = java_scorer.score(said, REFERENCES)
+    counts = scores.counts["meteor"]
+    again = java_scorer.score(dict(list(said.items())[:2]), dict(list(REFERENCES.items())[:2]))
+    assert counts.shape == (3, 23)
+    assert again.counts["meteor"] == pytest.approx(counts[:2]), "a later call counts only its own pairs"
+    assert 100 * meteor_of_counts(counts.sum(0)) == pytest.approx(scores.meteor)
+    assert 100 * meteor_of_counts(counts) == pytest.approx(list(scores.per_pair["meteor"].values()))
+    intervals = caption_intervals(scores, Resamples(3))
+    assert intervals["meteor"][0] <= scores.meteor <= intervals["meteor"][1]
+    assert intervals["s_m"][0] <= scores.s_m <= intervals["s_m"][1]
 
 
 @pytest.mark.slow
