@@ -1,5 +1,7 @@
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # A torchvision whose compiled library is empty, and what becomes of ``load`` in the place of loading it.
 WITH_LIBRARY = """
 import importlib.machinery, json, pathlib, sys, tempfile
@@ -71,7 +73,6 @@ def told(run_python):
     return run_python(ALL_CASES)
 
 
-@pytest.mark.slow
 def test_nothing_is_declared_when_the_compiled_library_loads(told):
     assert told["loads"] == {
         "loaded": [True],

@@ -81,8 +81,9 @@ def test_constant_ground_that_reaches_the_edge_has_no_data(tmp_path, dtype, valu
     assert np.array_equal(part, valid[70:130, 90:140])  # the same in every window
 
 
-@pytest.mark.parametrize("value", [0, 255])
-@pytest.mark.parametrize(("area", "date"), [("collar", 1), ("half", 0), ("turned", 1), ("corner", 0)])
+@pytest.mark.parametrize(
+    ("value", "area", "date"), [(0, "collar", 1), (255, "half", 0), (255, "turned", 1), (0, "corner", 0)]
+)
 def test_fill_that_jpeg_has_blurred(tmp_path, value, area, date):
     images = [filled("uint8", np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
     file = io.BytesIO()
@@ -96,8 +97,7 @@ def test_fill_that_jpeg_has_blurred(tmp_path, value, area, date):
     assert valid[far].all()
 
 
-@pytest.mark.parametrize("value", [0, 255])
-@pytest.mark.parametrize("area", ["collar", "half", "turned"])
+@pytest.mark.parametrize(("value", "area"), [(0, "collar"), (255, "half"), (0, "turned")])
 def test_fill_with_noise(tmp_path, value, area):
     images = [filled("uint8", np.zeros(SIZE, bool), 0, seed) for seed in (1, 2)]
     noise = np.random.default_rng(4).integers(0, 7, images[1].shape)
@@ -173,6 +173,7 @@ def test_a_large_square_of_one_value_is_a_missing_tile(tmp_path, dtype, value, b
     assert hidden or valid.all()
 
 
+@pytest.mark.slow
 def test_a_missing_tile_of_a_scene_of_many_cells_and_grey_ground(tmp_path):
     grey = np.repeat(np.random.default_rng(0).integers(40, 200, (1, 2200, 1400)), 3, axis=0).astype("uint8")
     tiled = grey.copy()

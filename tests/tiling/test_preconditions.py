@@ -91,7 +91,7 @@ def test_clouds_on_one_date_change_neither_stretch_nor_units(tmp_path):
     before, clear = reflectances(1), reflectances(2)
     with ScenePair.open(*write_dates(tmp_path, before, clear)) as pair:
         expected = pair.stretch
-    for share in (0.05, 0.2, 0.4):
+    for share in (0.05, 0.4):
         cloudy, columns = clear.copy(), round(share * SIZE[1])
         cloudy[:, :, :columns] = np.random.default_rng(0).integers(8000, 12_000, (3, SIZE[0], columns))
         paths = write_dates(tmp_path, before, cloudy)

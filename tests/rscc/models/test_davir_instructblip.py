@@ -19,6 +19,8 @@ from rscc.models.davir import Davir
 from rscc.models.instructblip import load_instructblip
 from rscc.training.training_loop import build_optimizer, freeze
 
+pytestmark = pytest.mark.slow
+
 LOSS = {"caption": 1.0, "change_mask": 1.0, "changed": 1.0, "attention": 0.1}
 CAPTIONS = ["a house appears near the road", "there is no difference", "villas built"]
 
@@ -39,7 +41,6 @@ def davir() -> Davir:
     return tiny_davir()
 
 
-@pytest.mark.slow
 def test_the_prompt_names_the_retrieved_entities(davir) -> None:
     with torch.no_grad():
         features = davir.encode(*random_images(2))
@@ -74,7 +75,6 @@ def test_batches_are_single_samples(davir, beams) -> None:
         assert [one.ids for one in alone] == [one.ids for one in together[row]]
 
 
-@pytest.mark.slow
 def test_a_folder_of_adapters_on_a_folder_of_weights(tmp_path) -> None:
     """The saved model holds what was trained; the frozen weights come from where the trunk's name says."""
     folder = save_tiny_folder(tmp_path / "blip")

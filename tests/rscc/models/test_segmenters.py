@@ -11,6 +11,8 @@ from safetensors.torch import save_file
 from rscc.errors import WeightsNotFound
 from rscc.models.shared.segmenters import MobileSamEncoder, SamSegmenter, load_segmenter
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -30,7 +32,6 @@ def prompts(count, height=48, width=64, seed=1):
     return boxes, ((boxes[:, :2] + boxes[:, 2:]) / 2).astype(np.float32)
 
 
-@pytest.mark.slow
 def test_masks_have_the_images_size_and_one_per_prompt(folder) -> None:
     segmenter = load_segmenter(f"sam:{folder}")
     for count, height, width in ((3, 48, 64), (3, 64, 40), (3, 30, 30)):
@@ -126,7 +127,6 @@ def mobile(tmp_path_factory):
     return path, sam, encoder
 
 
-@pytest.mark.slow
 def test_mobile_sams_names_find_their_places(mobile, tmp_path) -> None:
     path, sam, encoder = mobile
     state = torch.load(path, weights_only=True)
@@ -160,7 +160,6 @@ class Harm:
         return (print, ("code of the file was run",))
 
 
-@pytest.mark.slow
 def test_files_of_another_kind_are_refused(mobile, tmp_path, capsys) -> None:
     harmful = tmp_path / "harmful.pt"
     harmful.write_bytes(pickle.dumps({"image_encoder.neck.0.weight": Harm()}, protocol=2))

@@ -190,6 +190,7 @@ def test_labels_are_what_two_references_state_or_the_only_one() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_calibration_is_the_curve_that_labels_follow() -> None:
     random = np.random.default_rng(0)
     logits = random.normal(0, 2, (20_000, len(ANSWERS))).astype(np.float32)

@@ -6,7 +6,7 @@ import pytest
 from archive_pairs import InlineEngine, MadeArchive, contents, make_archive, run
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def painted(tmp_path_factory) -> MadeArchive:
     """The table and scenes that each test finds untouched, always in the same place: reports name it."""
     folder = tmp_path_factory.mktemp("painted") / "here"
@@ -22,7 +22,7 @@ def untouched(painted: MadeArchive) -> MadeArchive:
     return dataclasses.replace(painted, broken=dict(painted.broken))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def worked_through(painted) -> Path:
     """What the archive is once the table was run into it, to be copied."""
     out = painted.table.with_name("out")

@@ -277,6 +277,7 @@ def at_once(made, out):
     return both
 
 
+@pytest.mark.slow
 def test_the_last_of_two_shards_at_work_writes_the_layers(out, at_once):
     first, last = at_once()
     assert first.left > 0 == last.left
@@ -290,6 +291,7 @@ def test_the_last_of_two_shards_writes_the_layers_also_after_other_settings(out,
     assert (out / "changes.gpkg").read_bytes() != old["changes.gpkg"]
 
 
+@pytest.mark.slow
 def test_the_run_record_is_that_of_the_reports_that_are_there(made, out):
     first, second = made.sound[:3], made.sound[3:]
     write_table(made, first)

@@ -78,6 +78,7 @@ def stack(tmp_path_factory):
     return scenes, events_of(folder / "maps", scenes)
 
 
+@pytest.mark.slow
 def test_what_lasts_is_an_event_and_what_one_date_shows_is_none(stack):
     _, events = stack
     assert sorted(map(states, events)) == ["aaassss", "aassaaa"]

@@ -33,7 +33,7 @@ ON_MAP = SimpleNamespace(crs="EPSG:32633")
     ],
 )
 def test_a_change_at_the_edge_of_the_data_says_so(tmp_path, spot, nodata_rows, is_cut):
-    pair = make_pair(tmp_path, [spot], nodata_rows=nodata_rows)
+    pair = make_pair(tmp_path, [spot], size=(120, 210), nodata_rows=nodata_rows)
     report = captioned(pair, simplify=0)
     assert [change.cut_by_edge for change in report.changes] == [is_cut]
     (feature,) = load_valid(report.write(tmp_path / "r.geojson"))["features"]

@@ -22,9 +22,14 @@ FOCUS = Window(200, 40, 120, 100)
 SIZE = (300, 420)
 
 
-@pytest.fixture
-def made(tmp_path):
-    return make_pair(tmp_path, SPOTS, size=SIZE)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_pair(tmp_path_factory.mktemp("made"), SPOTS, size=SIZE)
+
+
+@pytest.fixture(scope="module")
+def calm(made):
+    return captioned(made)
 
 
 @contextmanager
@@ -77,8 +82,8 @@ def test_a_box_gives_what_the_whole_scene_gives_there(made):
         MemoryError(),
     ],
 )
-def test_a_batch_too_large_is_halved_for_good(made, error):
-    calm, model = captioned(made), Forgetful(4, error)
+def test_a_batch_too_large_is_halved_for_good(made, calm, error):
+    model = Forgetful(4, error)
     report = captioned(made, model)
     assert report.changes == calm.changes
     assert max(shape[0] for shape in model.shapes) == 4

@@ -18,7 +18,7 @@ class Sides(FactCaptioner):
     """Says of each outline of :data:`ROW`, by ``ways``, that it came, is gone, both or neither."""
 
     def __init__(self, *ways):
-        super().__init__(tile_size=512)
+        super().__init__(tile_size=320)
         self.ways = ways
 
     def survey(self, before, after):
@@ -37,7 +37,7 @@ def plain(report):
 
 @pytest.fixture
 def pair(tmp_path):
-    return make_pair(tmp_path, ROW, size=(300, 420))
+    return make_pair(tmp_path, ROW, size=(112, 320))
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ def test_other_weights_and_other_scenes_are_told(report, tmp_path):
     assert "the scenes share 200 x 140 pixels" in warnings[1]
 
 
+@pytest.mark.slow
 def test_maps_give_the_evidence_without_scenes_and_network(tmp_path):
     """The same evidence as the ground around the change detected again."""
     pair = make_pair(tmp_path, [FIRST, SECOND, WIDE])

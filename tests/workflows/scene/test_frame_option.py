@@ -23,7 +23,7 @@ SHIFT, SQUARE = (8, 6), (150, 200, 60)
 def shifted(tmp_path_factory):
     """A textured pair; the ground of the second lies farther right and down, and has a new bright square."""
     folder = tmp_path_factory.mktemp("shifted")
-    noise = ndimage.gaussian_filter(np.random.default_rng(4).normal(size=(3, 420, 520)), (0, 1.5, 1.5))
+    noise = ndimage.gaussian_filter(np.random.default_rng(4).normal(size=(3, 320, 400)), (0, 1.5, 1.5))
     image = (100 + 15 * noise / noise.std()).clip(40, 160).astype(np.uint8)
     later = image.copy()
     row, col, side = SQUARE

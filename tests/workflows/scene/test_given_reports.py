@@ -21,8 +21,8 @@ from workflows.errors import GivenInvalid
 from workflows.report.reading import open_report
 from workflows.scene.remake import remake
 
-SPOTS = [(30, 30, 20, 20, 250), (30, 460, 20, 20, 250), (500, 30, 20, 20, 240)]
-SIZE = (600, 600)
+SPOTS = [(30, 30, 20, 20, 250), (30, 310, 20, 20, 250), (350, 30, 20, 20, 240)]
+SIZE = (400, 400)
 COLUMNS = {
     "id": ["a1", "b2", "c3"],
     "score": [1, 2, 3],

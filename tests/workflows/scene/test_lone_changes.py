@@ -81,18 +81,16 @@ def test_it_is_a_change_that_says_so(pair, kind):
 
 
 @pytest.mark.parametrize(
-    ("captioner", "place"),
+    ("captioner", "brightness", "places"),
     [
-        (RoadCaptioner, (240, 48, 16, 48, ROAD_BRIGHTNESS)),
-        (RoadCaptioner, (240, 48, 16, 320, 110)),
-        (RoadCaptioner, (240, 48, 2, 320, ROAD_BRIGHTNESS)),
-        (ClearingCaptioner, (224, 96, 32, 48, CLEARING_BRIGHTNESS)),
-        (ClearingCaptioner, (224, 96, 64, 192, 110)),
-        (ClearingCaptioner, (224, 96, 4, 320, CLEARING_BRIGHTNESS)),
+        (RoadCaptioner, ROAD_BRIGHTNESS, [(32, 48, 16, 48), (240, 48, 2, 320)]),
+        (ClearingCaptioner, CLEARING_BRIGHTNESS, [(32, 96, 32, 48), (240, 96, 4, 320)]),
     ],
 )
-def test_what_is_too_little_is_none(tmp_path, captioner, place):
-    assert captioned(made(tmp_path, place), captioner()).changes == []
+def test_what_is_too_little_is_none(tmp_path, captioner, brightness, places):
+    too_dark = (112, 48, 64, 320, 110)
+    pair = made(tmp_path, too_dark, *((*place, brightness) for place in places))
+    assert captioned(pair, captioner()).changes == []
 
 
 @pytest.mark.slow

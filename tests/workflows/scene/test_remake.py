@@ -38,7 +38,6 @@ def ungrouped(tmp_path_factory):
     [
         ({"group_distance": 0}, {"threshold": 0.72}),
         ({"group_distance": 0, "threshold": 0.72}, {"threshold": 0.3}),
-        ({"group_distance": 0}, {"min_area": 70.0}),
         ({}, {"group_distance": 5.1}),
         ({"group_distance": 0, "regularize": True}, {"threshold": 0.72, "min_area": 50.0}),
         ({"min_area": 70.0}, {"min_area": 0, "threshold": 0.9, "group_distance": 100}),

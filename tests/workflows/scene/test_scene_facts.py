@@ -66,7 +66,7 @@ class Grounds(FactCaptioner):
     """Positions before ``column`` were open ground; ``trees`` is the logit that they are gone from others."""
 
     def __init__(self, column, trees):
-        super().__init__(tile_size=512)
+        super().__init__(tile_size=128)
         self.column, self.trees = column, trees
 
     def survey(self, before, after):
@@ -92,7 +92,7 @@ class Grounds(FactCaptioner):
 )
 def test_the_ground_of_the_outlines_tells_what_covered_it(tmp_path, column, trees, caption, covers):
     # 10 columns in the second of the positions, which have 16 pixels, 18 in the third and the fourth.
-    made = make_pair(tmp_path, [(20, 22, 20, 28, 220)], size=(300, 420))
+    made = make_pair(tmp_path, [(20, 22, 20, 28, 220)], size=(112, 128))
     (change,) = captioned(made, Grounds(column, trees)).changes
     assert change.caption == caption.format("A house and a road were built")
     assert list(change.before_cover) == covers
@@ -172,7 +172,7 @@ class Hall(FactCaptioner):
     """A building came at the positions within the first ``side`` rows and columns, whatever is outlined."""
 
     def __init__(self, side):
-        super().__init__(tile_size=512)
+        super().__init__(tile_size=128)
         self.side = side
 
     def survey(self, before, after):
@@ -186,7 +186,7 @@ class Hall(FactCaptioner):
     [(3, 2, "Two houses"), (5, 1, "A building"), (8, 1, "A large building")],
 )
 def test_fragments_of_one_roof_are_one_building_of_its_size(tmp_path, side, count, noun):
-    fragments = make_pair(tmp_path, [(20, 20, 16, 20, 240), (20, 44, 16, 20, 240)], size=(300, 420))
+    fragments = make_pair(tmp_path, [(20, 20, 16, 20, 240), (20, 44, 16, 20, 240)], size=(128, 128))
     (change,) = captioned(fragments, Hall(side)).changes
     assert (change.count, change.count_sure) == (count, count)
     assert change.caption.startswith(noun)

@@ -14,13 +14,13 @@ FLAGS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(tmp_path_factory):
     """The page of a report."""
     return made_page(tmp_path_factory.mktemp("page"), squares(8, (300, 420)))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def archive(tmp_path_factory):
     """The page of an archive."""
     return made_archive_page(tmp_path_factory.mktemp("archive"), usual_rows())

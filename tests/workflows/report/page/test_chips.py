@@ -49,6 +49,7 @@ def test_a_chip_shows_its_change_in_the_middle_with_its_outline(made, tmp_path):
     assert all(max(pixels(one).shape) == SIDE for one in chips[3])
 
 
+@pytest.mark.slow
 def test_a_run_and_a_conversion_with_its_scenes_write_the_same_chips(rscc_command, tmp_path):
     pair = make_pair(tmp_path, [(40, 40, 40, 40, 250)])
     words = ("caption", pair.before, pair.after, "--quiet", "-o")
