@@ -23,7 +23,7 @@ _UNSTABLE = (
     # Scenes of tests are of earlier years than runs.
     (re.compile(r"20(2[6-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)"), "TIME"),
     (re.compile(r'("seconds": )[\d.e-]+'), r"\g<1>0"),
-    (re.compile(r"\bin \d+ s\b"), "in N s"),
+    (re.compile(r"\b(in|about) \d+ s\b"), r"\1 N s"),
     (re.compile(r'("versions": )\{[^}]*\}'), r"\g<1>{}"),
     (re.compile(r"\b([0-9a-f]{32}){1,2}\b"), "HASH"),
     (re.compile(r"\b1\d{18}\b"), "0"),  # when a file was written

@@ -17,13 +17,17 @@ from shapely.geometry import box
 from stored import assert_as_stored, contents
 
 from workflows.cli.commands import app
+from workflows.scene.network import memory
 
 RECTANGLES = [(10, 150, 12, 20, 220), (24, 150, 8, 8, 200), (60, 20, 30, 30, 240), (120, 100, 30, 12, 10)]
 
 
 @pytest.fixture
-def words(rscc_command):
+def words(rscc_command, monkeypatch):
     """Run a command; return its exit code, and what it says as JSON or, with ``plain``, in words."""
+    # The expected memory is that of a process that holds nothing yet and looks at one batch at a time.
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
+    monkeypatch.setattr(memory, "streams_of", lambda *_: 1)
 
     def run(*arguments, plain=False, **options):
         code, out, err = rscc_command(*arguments, *([] if plain else ["--json"]), **options)
