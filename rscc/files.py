@@ -152,13 +152,16 @@ def _lock(path: Path, flags: int = 0) -> int | None:
 
 
 @contextmanager
-def atomic_write(*targets: Path) -> Iterator[tuple[Path, ...]]:
+def atomic_write(*targets: Path, sync: bool = True) -> Iterator[tuple[Path, ...]]:
     """Yield a temporary path for each target to write to; at the end they are renamed to the targets.
 
     All are complete, and files are flushed to disk, before the first is renamed, in the given order: if the
     last target exists, all do. An existing folder is replaced as a whole. After an error, here or in the
     block, the temporary files are removed; no target is touched before the first renaming. A temporary path
     has the suffix of its target, and lies beside it in a :func:`temporary_folder`.
+
+    Without ``sync`` nothing is flushed, which takes long: a power failure may leave damaged files. It is for
+    files that are made again where they are damaged.
     """
     with ExitStack() as stack:
         folders = {path.parent: Path() for path in targets}
@@ -169,7 +172,7 @@ def atomic_write(*targets: Path) -> Iterator[tuple[Path, ...]]:
         )
         yield drafts
         for draft in drafts:
-            if draft.is_file():
+            if sync and draft.is_file():
                 with draft.open("rb+") as file:
                     os.fsync(file.fileno())
         for draft, target in zip(drafts, targets, strict=True):

@@ -24,10 +24,7 @@ def cells_of(image: np.ndarray, valid: np.ndarray) -> np.ndarray:
         image: (3, h, w) uint8, 0 where not valid.
         valid: (h, w) bool, which pixels have data; h and w are multiples of :data:`CELL`.
     """
-    is_whole = bool(valid.all())
-    share = np.ones((len(valid) // CELL, valid.shape[1] // CELL))
-    if not is_whole:
-        share = _sums(valid.view(np.uint8)) / CELL**2
+    is_whole, share = bool(valid.all()), valid_shares(valid)
     scale = 1 / (255 * CELL**2 * np.maximum(share, 1 / CELL**2))
     colour = np.stack([_sums(band) for band in image]) * scale  # one by one: they fit into the cache
     grey = np.add(image[0], image[1], dtype=np.uint16)  # of all bands together
@@ -42,6 +39,13 @@ def cells_of(image: np.ndarray, valid: np.ndarray) -> np.ndarray:
     darkest = _rows(_rows(lowest).min(axis=1).T.copy()).min(axis=1).T
     darkest = np.where(share > 0, darkest / 255, 0)
     return np.concatenate([colour, [deviation, darkest, share]]).astype(np.float32)
+
+
+def valid_shares(valid: np.ndarray) -> np.ndarray:
+    """Return the share of valid pixels of cells, (h / 8, w / 8) float64 in 0..1."""
+    if valid.all():
+        return np.ones((len(valid) // CELL, valid.shape[1] // CELL))
+    return _sums(valid.view(np.uint8)) / CELL**2
 
 
 def _sums(values: np.ndarray) -> np.ndarray:

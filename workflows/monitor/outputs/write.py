@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from workflows.report.record import hash_of
 VERSION = 3
 """To be raised when the same events are to give other outputs."""
 PAGE, PROJECT, CATALOG, INDEX = "events.html", "events.qgz", "catalog.json", "index.html"
+_THREADS = 8  # that wait for the disk
 TABLES = ("events.gpkg", "events.parquet", "observations.parquet")
 
 
@@ -57,8 +59,12 @@ def _state_of(event: Event) -> list[Any]:
 def _write_items(folder: Path, view: PlaceView) -> None:
     with writing(folder):
         folder.mkdir(exist_ok=True)
-    for event in view.events:
+
+    def write(event: Event) -> None:
         write_if_new(folder / f"{event.stored.number}.json", item_lines(event))
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        list(threads.map(write, view.events))
 
 
 def _write_tables(folder: Path, events: Sequence[Event]) -> None:

@@ -83,7 +83,7 @@ class KeptSteps:
 
     def write(self, step: int, changes: Iterable[StepChange]) -> None:
         """Keep the changes after date ``step``."""
-        with atomic_write(self._path(step)) as (draft,):
+        with atomic_write(self._path(step), sync=False) as (draft,):
             draft.write_text(json.dumps(list(map(_written, changes))) + "\n", encoding="utf-8")
 
     def add_known_means(self, changes: Iterable[StepChange]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from affine import Affine
 
 import rscc
-from rscc.visibility.cells import CELL, CHANNELS, MARGIN, cells_of
+from rscc.visibility.cells import CELL, CHANNELS, MARGIN, cells_of, valid_shares
 from tiling import ScenePair, Window
 from tiling.map_raster import RasterWriter, create_raster
 from workflows.scene.visibility.layer import BANDS, HIDDEN_BY, VISIBILITY, CellGrid
@@ -69,7 +69,7 @@ def _strips(
     """Yield the first row of each strip and its layers, (10, rows, columns) uint8."""
     whole = Window(0, 0, pair.grid.width, pair.grid.height)
     top, cells = 0, np.zeros((2, CHANNELS + 1, 0, grid.columns), np.float32)
-    with closing(_cells(pair, grid)) as further:
+    with closing(_cells(pair, grid, with_pixels=detector is not None)) as further:
         for row in range(0, grid.rows, STRIP):
             first, last = max(0, row - MARGIN), min(grid.rows, row + STRIP + MARGIN)
             parts = [cells[:, :, first - top :]]
@@ -86,8 +86,11 @@ def _strips(
             yield row, found[:, row - first : stop - first]
 
 
-def _cells(pair: ScenePair, grid: CellGrid) -> Generator[np.ndarray]:
-    """Yield the cells of both dates, (2, CHANNELS + 1, rows, columns) float32, from top to bottom."""
+def _cells(pair: ScenePair, grid: CellGrid, *, with_pixels: bool) -> Generator[np.ndarray]:
+    """Yield the cells of both dates, (2, CHANNELS + 1, rows, columns) float32, from top to bottom.
+
+    Without ``with_pixels`` only the last channel is filled.
+    """
 
     def has_data(part: Window) -> bool:
         return any(map(grid.pixels(part).intersection, pair.data_near))
@@ -105,6 +108,8 @@ def _cells(pair: ScenePair, grid: CellGrid) -> Generator[np.ndarray]:
                 cells = np.zeros((2, CHANNELS + 1, part.height, part.width), np.float32)
                 if has_data(part):
                     *dates, valid = next(reads)
-                    cells[:] = [cells_of(date, valid) for date in dates]
+                    cells[:, -1] = valid_shares(valid)
+                    if with_pixels:
+                        cells[:] = [cells_of(date, valid) for date in dates]
                 columns.append(cells)
             yield np.concatenate(columns, axis=3)
