@@ -57,6 +57,9 @@ def test_a_report_and_what_is_made_of_it(tmp_path, words):
         "cut": words("convert", report, tmp_path / "cut.geojson", "--threshold", "0.9", "--min-area", "20"),
         "verify": words("verify", report),
         "project": words("qgis", report, "-o", tmp_path / "r.qgs"),
+        "project again": words("qgis", report, "-o", tmp_path / "r.qgs"),
+        "project replaced": words("qgis", report, "-o", tmp_path / "r.qgs", "--overwrite"),
+        "page replaced": words("convert", report, tmp_path / "r.html", "--overwrite"),
     }
     style = {"style": report.with_suffix(".qml").read_text().splitlines()}
     assert_as_stored("report", {**said, **style, **contents(tmp_path)}, tmp_path)

@@ -1,16 +1,10 @@
 """Captions of pairs shown backwards. The sentences are made up for these tests."""
 
 import pytest
-from hypothesis import strategies as st
 from stored import assert_as_stored, stored
 
 from rscc.text.clauses import read_clauses
 from rscc.text.reversal import describes_removal, reverse_caption
-
-
-def kinds(caption: str) -> list[str]:
-    return [clause.kind for clause in read_clauses(caption)]
-
 
 # Reading clauses
 
@@ -50,16 +44,3 @@ def test_removal_is_that_of_something_built() -> None:
         *("trees beside the lane are removed", "there is no difference"),
     )
     assert [one for one in (*removals, *others) if describes_removal(one)] == list(removals)
-
-
-PLACES = ("", " at the top", " in the lower right corner", " on the left of a canal", " along the lane")
-sentences = st.builds(
-    lambda count, noun, verb, place: f"{count} {noun} {verb}{place}",
-    st.sampled_from(("two", "several", "some", "many")),
-    st.sampled_from(("barns", "hedges", "red garages", "rows of trees", "lanes with hedges")),
-    st.sampled_from(("appear", "are built", "have appeared", "are removed", "disappear", "have vanished")),
-    st.sampled_from(PLACES),
-)
-
-
-# The pairs of a run
