@@ -25,9 +25,9 @@ RECTANGLES = [(10, 150, 12, 20, 220), (24, 150, 8, 8, 200), (60, 20, 30, 30, 240
 @pytest.fixture
 def words(rscc_command, monkeypatch):
     """Run a command; return its exit code, and what it says as JSON or, with ``plain``, in words."""
-    # The expected memory is that of a process that holds nothing yet and looks at one batch at a time.
+    # The expected memory is that of a process that holds nothing yet and looks at two batches at a time.
     monkeypatch.setattr(memory, "resident_bytes", lambda: 0)
-    monkeypatch.setattr(memory, "streams_of", lambda *_: 1)
+    monkeypatch.setattr(memory, "streams_of", lambda *_: 2)
 
     def run(*arguments, plain=False, **options):
         code, out, err = rscc_command(*arguments, *([] if plain else ["--json"]), **options)
