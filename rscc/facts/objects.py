@@ -12,7 +12,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from skimage.morphology import h_maxima, local_maxima
+from skimage.morphology import h_maxima
 from skimage.segmentation import watershed
 
 RISE = 1.5
@@ -25,6 +25,7 @@ without, 88 do.
 """
 SMOOTHING = 1.5
 """Standard deviation, in pixels, of the smoothing of heights, because pixelated edges make small hills."""
+_ROUNDING = 1e-6
 
 
 def object_sizes(mask: np.ndarray) -> np.ndarray:
@@ -62,8 +63,8 @@ def split_objects(mask: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
     heights[~padded] = 0
     inside = heights[1:-1, 1:-1]
     patches, count = ndimage.label(padded)
-    if count == 1 and ndimage.label(local_maxima(heights), np.ones((3, 3)))[1] == 1:
-        return mask.astype(np.int32), 1, inside  # one top, so one hill: a fast path for most outlines
+    if count == 1 and _has_one_hill(heights):
+        return mask.astype(np.int32), 1, inside  # a fast path for most outlines
     hills, _ = ndimage.label(h_maxima(heights, RISE), np.ones((3, 3)))
     hilly = np.zeros(count + 1, bool)
     hilly[patches[hills > 0]] = True
@@ -71,6 +72,16 @@ def split_objects(mask: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
     low, _ = ndimage.label(padded & ~hilly[patches])
     labels = watershed(-heights, np.where(low > 0, low + hills.max(), hills), mask=padded)
     return labels[1:-1, 1:-1].astype(np.int32), int(labels.max()), inside
+
+
+def _has_one_hill(heights: np.ndarray) -> bool:
+    """Return whether heights certainly have one hill: no other top is as high, nor beyond a low saddle."""
+    highest, around = heights.max(), np.ones((3, 3))
+    tops = heights[(heights == ndimage.maximum_filter(heights, 3)) & (heights > 0)]
+    levels = highest - RISE + _ROUNDING, highest - _ROUNDING
+    return bool(tops.min() > levels[0]) and all(
+        ndimage.label(heights > level, around)[1] == 1 for level in levels
+    )
 
 
 def _saddles(labels: np.ndarray, heights: np.ndarray) -> Iterator[tuple[int, int, float]]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from rscc.facts import objects
 from rscc.facts.objects import both_sizes, object_sizes, split_objects
 
 
@@ -55,3 +56,16 @@ def test_only_a_narrow_waist_parts_for_certain() -> None:
     assert len(object_sizes(third)) == 3 and len(both_sizes(third)[1]) == 2
     assert both_sizes(third)[1].sum() == third.sum()
     assert both_sizes(mask_of(HOUSE))[1].tolist() == [24 * 20]
+
+
+def test_objects_are_the_same_without_the_fast_path_for_one_hill(monkeypatch) -> None:
+    chance = np.random.default_rng(0)
+    masks = []
+    for _ in range(300):
+        corners = chance.integers(4, 24, (chance.integers(1, 5), 2))
+        masks.append(mask_of(*((*corner, *chance.integers(2, 24, 2)) for corner in corners), shape=(52, 52)))
+    fast = [both_sizes(mask) for mask in masks]
+    monkeypatch.setattr(objects, "_has_one_hill", lambda heights: False)
+    for mask, sizes in zip(masks, fast, strict=True):
+        assert all(np.array_equal(one, other) for one, other in zip(both_sizes(mask), sizes, strict=True))
+    assert {len(sizes) for sizes, _ in fast} >= {1, 2}
