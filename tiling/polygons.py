@@ -6,6 +6,7 @@ would change the result.
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from shapely.geometry import MultiPolygon, Polygon
 from tiling.geodesy import on_map
 from tiling.mosaic import Band
 from tiling.outlines import NO_CORNERS, Outlines, components, find_corners
+from tiling.prefetch import map_ahead
 
 # Probabilities are summed as multiples of this, so that sums are exact in any order.
 PROBABILITY_STEP = 2.0**-24
@@ -26,6 +28,8 @@ MOST_RINGS = 5000
 SLICE_PX = 2**18
 # Regions are finished when this many corners are collected, or twice those of open regions.
 MOST_CORNERS = 2**18
+# Bands that wait to be outlined.
+AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -232,10 +236,14 @@ def polygonize(
     simplify_px: float = 0.0,
     transform: Affine | None = None,
 ) -> list[ChangeRegion]:
-    """Return the changed regions of a scene that comes as bands; see :class:`Polygonizer`."""
+    """Return the changed regions of a scene that comes as bands; see :class:`Polygonizer`.
+
+    A thread outlines a band while the caller's thread makes the next ones.
+    """
     polygonizer = Polygonizer(threshold, min_area_px)
-    for band in bands:
-        polygonizer.add(band)
+    with ThreadPoolExecutor(1, thread_name_prefix="outline") as pool:
+        for _ in map_ahead(pool, polygonizer.add, bands, AHEAD):
+            pass
     return polygonizer.finish(simplify_px=simplify_px, transform=transform)
 
 

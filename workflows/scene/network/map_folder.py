@@ -151,17 +151,18 @@ class RowWriter:
         self.positions = (0, 0)
         self.checksums = [0] * (1 + maps.kinds + maps.has_evidence)
 
-    def write(self, probability: Band, band: int = 0) -> None:
-        """Write the next pixels of the change probability, or of one of :data:`LONE`."""
-        values = probability.probability
-        if not probability.is_complete:
+    def write(self, band: Band, number: int = 0) -> Band:
+        """Write the next pixels of the change probability, or of one of :data:`LONE`; return them."""
+        values = band.probability
+        if not band.is_complete:
             self.has_nodata = True
-            values = np.where(probability.valid, values, np.float32(math.nan))
-        if band:
-            self.lone[band - 1] = True
-        self.checksums[band] = zlib.crc32(np.ascontiguousarray(values).data, self.checksums[band])
-        row = probability.row_off - self._maps.area.row_off
-        self._raster(PROBABILITY).write(values[None], row, [band + 1])
+            values = np.where(band.valid, values, np.float32(math.nan))
+        if number:
+            self.lone[number - 1] = True
+        self.checksums[number] = zlib.crc32(np.ascontiguousarray(values).data, self.checksums[number])
+        row = band.row_off - self._maps.area.row_off
+        self._raster(PROBABILITY).write(values[None], row, [number + 1])
+        return band
 
     def write_answers(self, first: int, values: np.ndarray) -> None:
         """Write rows of the evidence, (answers, rows, width) float32, from the row ``first`` on."""

@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 
 from tiling import Band, ChangeMosaic, PairTile, Tile, TileGrid
+from tiling.prefetch import map_ahead
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.network.map_folder import writing_row
 from workflows.scene.network.models import TileAnswers
@@ -13,6 +16,8 @@ from workflows.scene.pixels import enlarged
 
 LEAST_JUDGED = 0.5
 """Share of a position that must be judged for its answers to count."""
+AHEAD = 4
+"""Bands that wait to be written."""
 
 
 def row_edges(grid: TileGrid) -> list[int]:
@@ -72,15 +77,15 @@ class Mosaics:
     def _write(self, change: Iterator[Band], lone: Sequence[Iterator[Band]]) -> Iterator[Band]:
         start, stop = self._edges[:2]
         del self._edges[0]
-        with writing_row(self._maps, start, stop, self._counts) as row:
-            for band in change:
-                row.write(band)
-                yield band
+        with (
+            writing_row(self._maps, start, stop, self._counts) as row,
+            ThreadPoolExecutor(1, thread_name_prefix="write") as pool,
+        ):
+            yield from map_ahead(pool, row.write, change, AHEAD)
             for number, (mosaic, bands) in enumerate(zip(self._lone, lone, strict=True), 1):
-                has_values = mosaic.has_values
-                for band in bands:
-                    if has_values:
-                        row.write(band, number)
+                write = partial(row.write, number=number)
+                for _ in map_ahead(pool, write, bands, AHEAD) if mosaic.has_values else bands:
+                    pass
             if self._evidence is not None:
                 row.write_answers(*self._evidence.take())
         self._counts.clear()
