@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Any, TypeVar
@@ -130,6 +130,9 @@ class Wholes:
     area_m2: float
 
 
+_OF_OUTLINES = ("geometry", "area_m2", "pixels")
+
+
 @dataclass(frozen=True)
 class FoundChange:
     """One change of the report before it has words: an outline, or outlines near each other.
@@ -171,12 +174,19 @@ class FoundChange:
         union = shapely.union_all([outline.geometry for outline in self.outlines])
         return union if self.given is not None else rounded(union)
 
-    @property
+    @cached_property
     def area_m2(self) -> float:
         """Geodesic area in square metres."""
         if len(self.outlines) == 1:
             return self.outlines[0].area_m2
         return geodesic_area_m2(self.geometry)
+
+    def with_known(self, **known: Any) -> FoundChange:
+        """Return the change with more known of it; what was computed of its outlines is kept."""
+        change = replace(self, **known)
+        kept = {name: self.__dict__[name] for name in _OF_OUTLINES if name in self.__dict__}
+        change.__dict__.update(kept)
+        return change
 
     @cached_property
     def objects_m2(self) -> tuple[float, ...]:

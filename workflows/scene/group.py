@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
 
 import shapely
@@ -15,7 +15,7 @@ from workflows.options import SceneOptions
 from workflows.scene.evidence import evidence_of, familiarities, wholes_of
 from workflows.scene.found import Changes, FoundChange, Outline, grouped, in_order, large, touching
 from workflows.scene.maps import ChangeMaps
-from workflows.scene.outline import lone_changes, outlines_of, right_angled
+from workflows.scene.outline import lone_changes, lone_regions, outlines_of, right_angled
 from workflows.scene.pixels import rasterize_outlines, window_around
 
 EDGE = 2
@@ -30,14 +30,17 @@ def group(regions: Iterable[ChangeRegion], maps: ChangeMaps, options: SceneOptio
     """
     grid = maps.frame.grid
     least = options.smallest_outline_for(grid.gsd)
-    changes = grouped(outlines_of(regions, grid, least), options.group_distance_for(grid.gsd) / grid.gsd)
-    inside = touching(changes, maps.frame.focus)
-    found, others = large(compress(changes, inside), options), list(compress(changes, ~inside))
-    if options.regularize:
-        found = large(right_angled(found, grid, least), options)
-    if maps.rules is not None:
-        found = _with_wholes(_parted(found, others, maps, options), others, maps)
-        found += lone_changes([*found, *others], maps, options)
+    maps.open()
+    with ThreadPoolExecutor(1, thread_name_prefix="lone") as pool:
+        lone = pool.submit(lone_regions, maps)  # reads other maps than the rest
+        changes = grouped(outlines_of(regions, grid, least), options.group_distance_for(grid.gsd) / grid.gsd)
+        inside = touching(changes, maps.frame.focus)
+        found, others = large(compress(changes, inside), options), list(compress(changes, ~inside))
+        if options.regularize:
+            found = large(right_angled(found, grid, least), options)
+        if maps.rules is not None:
+            found = _with_wholes(_parted(found, others, maps, options), others, maps)
+            found += lone_changes(lone.result(), [*found, *others], maps, options)
     found = [_with_edge(change, maps) for change in in_order(_sure_where_unfamiliar(found, maps, options))]
     return Changes(found, others)
 
@@ -76,7 +79,7 @@ def _with_wholes(
     """Say of each change of what buildings its outlines are fragments, so that those are counted."""
     outlines = [change.pixels for change in (*changes, *others)]
     wholes = wholes_of(outlines, maps, range(len(changes)))
-    return [replace(change, wholes=one) for change, one in zip(changes, wholes, strict=True)]
+    return [change.with_known(wholes=one) for change, one in zip(changes, wholes, strict=True)]
 
 
 def _sure_where_unfamiliar(
@@ -88,7 +91,7 @@ def _sure_where_unfamiliar(
     """
     threshold = maps.about["settings"]["threshold"] if options.threshold is None else options.threshold
     measures = familiarities([change.pixels for change in changes], maps)
-    measured = [replace(change, familiarity=one) for change, one in zip(changes, measures, strict=True)]
+    measured = [change.with_known(familiarity=one) for change, one in zip(changes, measures, strict=True)]
     return [
         change
         for change in measured
@@ -128,4 +131,4 @@ def _with_edge(change: FoundChange, maps: ChangeMaps) -> FoundChange:
                 & rasterize_outlines([change.pixels], window)
             ).any()
         )
-    return replace(change, cut_by_edge=cut) if cut else change
+    return change.with_known(cut_by_edge=cut) if cut else change

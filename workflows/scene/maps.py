@@ -236,6 +236,10 @@ class ChangeMaps:
     def _damaged(self) -> MapsUnusable:
         return MapsUnusable(f"{self.folder}: the maps are damaged; remove them and caption the scenes again")
 
+    def open(self) -> None:
+        """Open the probability now: opening changes the filters of warnings, which belong to all threads."""
+        _ = self._probability
+
     def close(self) -> None:
         """Close the rasters; they open again when they are read."""
         self._stack.close()

@@ -111,33 +111,58 @@ SIMPLIFY = 2.0
 """Pixels that an outline may be moved to be simpler: a position has 16."""
 
 
-def lone_changes(others: Sequence[FoundChange], maps: ChangeMaps, options: SceneOptions) -> list[FoundChange]:
+def lone_regions(maps: ChangeMaps) -> list[list[ChangeRegion]]:
+    """Return the regions of each kind of lone change that maps have; reads the change probability alone."""
+    if not maps.kinds:
+        return []
+    from rscc.facts.lone_changes import KINDS
+
+    gsd, transform = maps.frame.grid.gsd, maps.frame.grid.transform
+    return [
+        polygonize(
+            maps.bands(band),
+            kind.least,
+            min_area_px=kind.least_m2 / gsd**2,
+            simplify_px=SIMPLIFY,
+            transform=transform,
+        )
+        if any(row.lone[band - 1] for row in maps.rows.values())
+        else []
+        for band, kind in enumerate(KINDS, 1)
+    ]
+
+
+def lone_changes(
+    regions: Iterable[Sequence[ChangeRegion]],
+    others: Sequence[FoundChange],
+    maps: ChangeMaps,
+    options: SceneOptions,
+) -> list[FoundChange]:
     """Return the new roads and clearings that are no part of the changes ``others``.
 
     Those outside of the pixels that were asked for are left out, and those that the fact heads doubt. Ground
     of other changes is not theirs: areas add up.
+
+    Args:
+        regions: of :func:`lone_regions`.
     """
     from rscc.facts.lone_changes import KINDS
 
     found: list[FoundChange] = []
-    for band, kind in enumerate(KINDS[: maps.kinds], 1):
-        if any(row.lone[band - 1] for row in maps.rows.values()):
-            found += _of_kind(kind, band, [*others, *found], maps, options)
+    for kind, of_kind in zip(KINDS, regions, strict=False):
+        found += _of_kind(kind, of_kind, [*others, *found], maps, options)
     return found
 
 
 def _of_kind(
-    kind: LoneKind, band: int, others: Sequence[FoundChange], maps: ChangeMaps, options: SceneOptions
+    kind: LoneKind,
+    regions: Sequence[ChangeRegion],
+    others: Sequence[FoundChange],
+    maps: ChangeMaps,
+    options: SceneOptions,
 ) -> list[FoundChange]:
     grid, rules = maps.frame.grid, maps.rules
     assert rules is not None
-    regions = polygonize(
-        maps.bands(band),
-        kind.least,
-        min_area_px=kind.least_m2 / grid.gsd**2,
-        simplify_px=SIMPLIFY,
-        transform=grid.transform,
-    )
     least, distance = options.smallest_outline_for(grid.gsd), options.group_distance_for(grid.gsd) / grid.gsd
     changes = grouped(outlines_of(regions, grid, least, kind.name), distance)
     changes = large(compress(changes, touching(changes, maps.frame.focus)), options)
@@ -158,7 +183,7 @@ def _apart(changes: Sequence[FoundChange], others: shapely.STRtree, reach: float
     def share(outline: MultiPolygon) -> float:
         near = others.geometries[others.query(outline, predicate="dwithin", distance=reach)]
         left, top, right, bottom = outline.bounds
-        box = left - 2 * reach, top - 2 * reach, right + 2 * reach, bottom + 2 * reach
+        box = left - reach, top - reach, right + reach, bottom + reach
         around = shapely.union_all([clipped(other, box).buffer(reach) for other in near])
         return float(outline.intersection(around).area / outline.area)
 
