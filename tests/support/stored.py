@@ -22,7 +22,7 @@ STORED = Path(__file__).resolve().parents[1] / "stored"
 _UNSTABLE = (
     # Scenes of tests are of earlier years than runs.
     (re.compile(r"20(2[6-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)"), "TIME"),
-    (re.compile(r'("seconds": )[\d.e-]+'), r"\g<1>0"),
+    (re.compile(r'("(?:seconds|finished)": )[\d.e-]+'), r"\g<1>0"),
     (re.compile(r"\b(in|about) \d+ s\b"), r"\1 N s"),
     (re.compile(r'("versions": )\{[^}]*\}'), r"\g<1>{}"),
     (re.compile(r"\b([0-9a-f]{32}){1,2}\b"), "HASH"),
