@@ -31,7 +31,6 @@ TRACER = [
     "-o",
     "calls.txt",
 ]
-STAND_IN = "tests/support/rscc_stand_in.py"
 NAMESPACE = ["unshare", "--map-root-user", "--net"]
 
 

@@ -2,13 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stored import assert_as_stored
 from training_runs import sample
 
-from rscc.data.augmentation import (
-    DISTURBANCES,
-    augment_for_masks,
-    random_crop,
-)
+import rscc.data.augmentation as changes
+from rscc.data.augmentation import DISTURBANCES, augment_for_masks, random_crop
 from rscc.data.pairs import PairSample
 
 every = pytest.mark.parametrize("change", DISTURBANCES.values(), ids=DISTURBANCES)
@@ -26,8 +24,15 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def ramp() -> np.ndarray:
-    return np.broadcast_to(np.arange(32, dtype=np.uint8) * 4, (3, 16, 32)).copy()
+def test_every_change_of_an_image_is_as_stored() -> None:
+    names = {"shift_image": (2,), "relight": (), "disturb_scene": (), "add_shadow": (), "add_cars": ()}
+    for name in ("jitter_colour", "shift_subpixel", "haze", "tint", "blur", "coarsen", "jpeg"):
+        names[name] = (0.5,)
+    found = {}
+    for name, more in names.items():
+        made = [getattr(changes, name)(image(64, 80), rng(seed), *more).astype(float) for seed in range(3)]
+        found[name] = [[one.mean(), one.std(), one[:, :9].mean(), *one[:, 20, 30]] for one in made]
+    assert_as_stored("disturbances", found, rel=0.005)
 
 
 @every

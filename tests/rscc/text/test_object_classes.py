@@ -10,15 +10,6 @@ from rscc.text.object_classes import (
 )
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("spacy") is None, reason="spaCy is not installed")
-_NOT_OBJECTS = (
-    "scene image picture screen view change difference appearance disappearance construct expansion "
-    "corner side edge end top bottom left right middle center centre front half part quarter place area "
-    "site location position section distance region zone surroundings level direction one other rest "
-    "number quantity majority plenty group cluster row line piece pair set lot couple stretch kind "
-    "shape circle ring arc angle cross t turn turning curve triangle zigzag width size medium cement "
-    "concrete asphalt dirt storage swimming basketball football baseball traffic replace disappear "
-    "disappears appear appears vanish vanishes show shows turns greener denser"
-)
 
 
 @pytest.mark.parametrize(
