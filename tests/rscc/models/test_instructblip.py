@@ -15,6 +15,8 @@ from rscc.models.instructblip import (
     unpack,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def vision() -> InstructBlipVision:
@@ -34,7 +36,6 @@ def trainable(module: nn.Module) -> dict[str, nn.Parameter]:
 # The ViT
 
 
-@pytest.mark.slow
 def test_tokens_and_attention_are_those_of_the_plain_model() -> None:
     """Against transformers' own eager attention in every layer; adapters begin without effect."""
     plain = tiny_whole().eval().vision_model
