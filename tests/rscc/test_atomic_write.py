@@ -98,14 +98,18 @@ def test_folders_of_people_with_names_of_temporary_ones_stay(tmp_path):
     assert [*contents(tmp_path).values()].count("mine") == 6
 
 
-def test_a_folder_that_a_killed_writer_was_replacing_comes_back(tmp_path):
+@pytest.mark.parametrize("since", ["", "newer"])
+def test_a_folder_that_a_killed_writer_was_replacing_comes_back_unless_there_is_one(tmp_path, since):
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "content").write_text("old")
     rename = f"own = Path.replace; Path.replace = lambda a, b: own(a, b) if 'old' in str(b) else {DIE}"
     kill(f"{rename}\nwith atomic_write(Path('pages')) as (draft,): draft.mkdir()", tmp_path)
     assert not (tmp_path / "pages").exists()
+    if since:
+        (tmp_path / "pages").mkdir()
+        (tmp_path / "pages" / "content").write_text(since)
     with temporary_folder(tmp_path):
-        assert contents(tmp_path)["pages/content"] == "old"
+        assert contents(tmp_path)["pages/content"] == (since or "old")
 
 
 def test_several_writers_of_one_file_leave_one_of_their_texts(tmp_path):

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,9 +83,15 @@ def contents(folder: Path) -> dict[str, Any]:
         ".parquet": lambda path: pq.read_table(path).drop_columns("geometry").to_pylist(),
         ".xml": lambda path: path.read_text(encoding="utf-8").splitlines(),
         ".qgs": lambda path: path.read_text(encoding="utf-8").splitlines(),
+        ".qgz": _project,
     }
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in readers]
     return {path.relative_to(folder).as_posix(): readers[path.suffix](path) for path in files}
+
+
+def _project(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read(archive.namelist()[0]).decode().splitlines()
 
 
 def _page_data(path: Path) -> Any:

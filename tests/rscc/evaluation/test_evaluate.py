@@ -35,6 +35,7 @@ def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
 
 @pytest.mark.slow
 def test_a_report_is_as_stored(records, train) -> None:
+    pytest.importorskip("spacy")
     options = {"features": features_of, "baselines": True}
     report = report_of(kinds_of(records), train, captioner=BrightnessCaptioner(surest=0.8), **options)
     text = report.as_text().splitlines()
