@@ -41,6 +41,7 @@ def program(path: Path, code: str = "") -> Path:
         ("home/.local/share/pipx/venvs/rscc/bin/rscc", {}),
         ("env/bin/rscc", {"CONDA_PREFIX": "{}/env"}),
         ("home/miniforge3/envs/eo/bin/rscc", {}),
+        ("home/miniforge3/bin/rscc", {}),
         ("listed/bin/rscc", {}),
     ],
 )

@@ -109,7 +109,8 @@ def test_a_folder_that_a_killed_writer_was_replacing_comes_back_unless_there_is_
         (tmp_path / "pages").mkdir()
         (tmp_path / "pages" / "content").write_text(since)
     with temporary_folder(tmp_path):
-        assert contents(tmp_path)["pages/content"] == (since or "old")
+        pass
+    assert contents(tmp_path) == {"pages/content": since or "old"}
 
 
 def test_several_writers_of_one_file_leave_one_of_their_texts(tmp_path):

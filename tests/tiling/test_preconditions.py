@@ -152,6 +152,9 @@ def test_seasons_and_haze_are_no_offset(tmp_path):
     haze = (before * 0.8 + np.array([250, 400, 650])[:, None, None]).astype("uint16")
     assert not notes_of(*write_dates(tmp_path, before, haze))
     assert not notes_of(*write_dates(tmp_path, before, (before * 1.6).astype("uint16")))
+    turned = before + np.array([3000, 1000, 3000], "uint16")[:, None, None]
+    notes = notes_of(*write_dates(tmp_path, before + np.uint16(2000), turned))
+    assert not [note for note in notes if "Sentinel-2" in note], "one band is darker"
 
 
 @pytest.mark.slow

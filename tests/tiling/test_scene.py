@@ -63,7 +63,7 @@ def test_too_many_pixels(tmp_path):
 def test_too_large_blocks(tmp_path):
     blocks = {"blockxsize": 16_384, "blockysize": 16_384}
     path = write_bomb(tmp_path / "bomb.tif", 20_000, 20_000, interleave="pixel", **blocks)
-    refused(SceneTooLarge, path)
+    refused(SceneTooLarge, path, "blocks of 16384 x 16384 pixels take 768 MiB")
     describe(write_bomb(tmp_path / "a.tif", 9_000, 9_000, interleave="band", **blocks))
 
 

@@ -6,8 +6,6 @@ from stored import assert_as_stored, stored
 from rscc.text.clauses import read_clauses
 from rscc.text.reversal import describes_removal, reverse_caption
 
-# Reading clauses
-
 
 @pytest.mark.parametrize(
     "clauses",
@@ -25,9 +23,6 @@ def test_clauses_are_subject_verb_rest_and_kind(clauses) -> None:
     expected = [tuple(clause.split("|")) for clause in clauses]
     caption = " and ".join(" ".join(filter(None, parts[:3])) for parts in expected)
     assert [(one.subject, one.verb, one.rest, one.kind) for one in read_clauses(caption)] == expected
-
-
-# Reversing
 
 
 def test_captions_are_turned_round_or_left_out() -> None:

@@ -88,6 +88,11 @@ def test_a_finders_own_sentence_is_used_and_others_are_named():
     assert story_words([(found, history("as"))]) == "Four houses and a road were built by February 2018."
 
 
+def test_a_date_that_is_only_a_year_is_said_whole():
+    found = history_of(sightings_of("as"), {"0.tif": "2018", "1.tif": "2018-05"}, 1)
+    assert sentence_of(event(count=1), found) == "A house was built between 2018 and May 2018."
+
+
 def test_a_story_is_in_order_of_time():
     events = [(event(kind="trees", direction="disappeared", area=2e4), history("as"))]
     events.append((event(count=60), history("aass")))

@@ -69,6 +69,8 @@ def test_splits_and_mergers_keep_their_lineage():
     assert split[2].split_from == (1,) and split[1].live
     merged = run(parts, [whole])
     assert merged[2].merged_into == (1,) and not merged[2].live and merged[1].live
+    felled = run(parts, [event((0, 0, 20, 10), kind="trees", direction="disappeared")])
+    assert not any(one.merged_into for one in felled.values())
 
 
 def test_two_events_of_the_same_ground_are_told_apart_by_what_and_when():

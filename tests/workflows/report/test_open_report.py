@@ -168,8 +168,7 @@ def test_no_file_system_of_gdal_is_reached_by_a_report(path):
     ("name", "value"),
     [
         ("bands", "RGB"), ("bands", [1, 2]), ("bands", [1, 2, "\x1b"]), ("bands", [1, 2, True]),
-        ("band_names", ["a\x1b", "b"]), ("bounds", [1, 2, 3]), ("bounds", [1, 2, 3, 4, 5]),
-        ("bounds", [1, 2, 3, 10**400]), ("gsd", -1),
+        ("band_names", ["a\x1b", "b"]), ("bounds", [1, 2, 3]), ("bounds", [1, 2, 3, 10**400]), ("gsd", -1),
         ("gsd", "fine"), ("gsd", True), ("scale", [3, 1]), ("scale", {}), ("align", 1), ("force", "yes"),
         ("frame", "after"), ("frame", ["before"]),
     ],
