@@ -79,11 +79,9 @@ def contents(folder: Path) -> dict[str, Any]:
         ".json": lambda path: json.loads(path.read_bytes()),
         ".geojson": lambda path: json.loads(path.read_bytes()),
         ".html": _page_data,
-        ".csv": lambda path: path.read_text(encoding="utf-8").splitlines(),
         ".parquet": lambda path: pq.read_table(path).drop_columns("geometry").to_pylist(),
-        ".xml": lambda path: path.read_text(encoding="utf-8").splitlines(),
-        ".qgs": lambda path: path.read_text(encoding="utf-8").splitlines(),
         ".qgz": _project,
+        **dict.fromkeys((".csv", ".xml", ".qgs"), lambda path: path.read_text(encoding="utf-8").splitlines()),
     }
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in readers]
     return {path.relative_to(folder).as_posix(): readers[path.suffix](path) for path in files}

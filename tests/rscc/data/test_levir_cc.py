@@ -54,6 +54,12 @@ def test_an_entry_that_lacks_something_is_refused(copied_root, key) -> None:
         LevirCC(copied_root)
 
 
+def test_a_name_that_occurs_twice_is_refused(copied_root) -> None:
+    edit_captions(copied_root, lambda images: images[1].update(filename=images[0]["filename"]))
+    with pytest.raises(DatasetLayoutInvalid, match="occurs 2 times"):
+        LevirCC(copied_root)
+
+
 @pytest.mark.parametrize("part", ["B", "label"])
 def test_sizes_that_differ_are_refused(copied_root, part) -> None:
     path = copied_root / "images" / "train" / part / "train_000000.png"

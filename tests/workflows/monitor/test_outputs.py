@@ -31,23 +31,16 @@ def town(tmp_path_factory):
 
 def test_outputs_are_as_stored_when_events_end_merge_and_part(tmp_path):
     """In 2019 the house grows into another and is gone later; what flickered is not seen again."""
-    folder, other = tmp_path / "town", (8, 18, 6)
+    folder, out, other = tmp_path / "town", tmp_path / "out", (8, 18, 6)
     write_series(folder, {**SHOWN, "2018-10": (HOUSE, other), "2018-11": (HOUSE, other)})
-    options = MonitorOptions()
-    run_monitor([str(folder)], tmp_path / "out", options, None, finder=find_squares)
+    run_monitor([str(folder)], out, MonitorOptions(), None, finder=find_squares)
     write_painted(folder / "2019-01.tif", [HOUSE, (8, 14, 4), other, POND], hidden=[FLICKER])
     write_painted(folder / "2019-02-11.tif", [HOUSE, (8, 14, 4), other, POND])
-    run_monitor([str(folder)], tmp_path / "out", options, None, finder=find_squares)
+    run_monitor([str(folder)], out, MonitorOptions(), None, finder=find_squares)
     write_series(folder, {"2020-03": (POND,), "2020-04": (POND,), "2020-05": (POND,)})
-    run_monitor(
-        [str(folder)],
-        tmp_path / "out",
-        options,
-        None,
-        finder=find_squares,
-        feed=tmp_path / "out" / "feed.xml",
-    )
-    assert_as_stored("monitor", contents(tmp_path / "out"), tmp_path)
+    feed = out / "feed.xml"
+    run_monitor([str(folder)], out, MonitorOptions(), None, finder=find_squares, feed=feed)
+    assert_as_stored("monitor", contents(out), tmp_path)
 
 
 def test_all_tables_hold_the_same_events(town):

@@ -77,6 +77,8 @@ def test_the_list_is_filtered_and_sorted_and_says_how_many(opened, made):
     assert listed_ids(page) == list(range(8, 0, -1))
     page.select_option("#sort", "doubt")
     assert listed_ids(page) == [4, 8, 3, 7, 2, 6, 1, 5]
+    page.select_option("#sort", "score")
+    assert listed_ids(page) == [1, 5, 2, 6, 3, 7, 4, 8]
     page.select_option("#sort", "kind")
     assert listed_ids(page) == [1, 5, 3, 7, 4, 8, 2, 6]
     page.select_option("#sort", "id")
@@ -242,11 +244,13 @@ def test_two_tabs_of_one_report_keep_the_marks_of_both(opened, made):
     assert other.locator("#list .mark").first.text_content() == "confirmed"
     assert other.locator('#card [data-key="1"]').get_attribute("aria-pressed") == "true"
     assert other.locator("#reviewer").input_value() == "Zoe"
+    other.locator("#reviewer").fill("Ann")
+    other.keyboard.press("Escape")
     other.keyboard.press("ArrowRight")
     other.keyboard.press("2")
     page.get_by_role("button", name="Download 2 marks").wait_for()
-    verdicts = {number: mark["verdict"] for number, mark in kept_marks(page).items()}
-    assert verdicts == {1: "confirmed", 2: "wrong place"}
+    verdicts = {number: (mark["verdict"], mark["reviewer"]) for number, mark in kept_marks(page).items()}
+    assert verdicts == {1: ("confirmed", "Zoe"), 2: ("wrong place", "Ann")}
     other.keyboard.press("2")
     page.get_by_role("button", name="Download 1 mark").wait_for()
     assert page.locator("#list .mark").all_text_contents()[:2] == ["confirmed", ""]
