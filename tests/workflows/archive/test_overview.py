@@ -55,7 +55,6 @@ def test_what_lies_across_180_degrees_stays_together(tmp_path):
     rows = [pair(0, footprint=sides), pair(1, footprint=box(-179.9, 10, -179.89, 10.01))]
     archive = fill(tmp_path / "archive", {row: found(row, 1, geometry=sides) for row in rows}).path
     told = archive_overview(archive, tmp_path / "page.html")
-    # A change is shown where its larger part lies.
     larger = told["pairs"][0]["rings"][1]
     xs, ys = larger[0::2], larger[1::2]
     assert told["changes"][0]["box"] == [min(xs), min(ys), max(xs), max(ys)]

@@ -184,6 +184,7 @@ def test_other_settings_start_again(pair, folder, other):
 def test_the_outlines_have_no_influence_on_the_maps_but_inputs_and_models_have(pair, folder):
     stopped_after(pair, folder, 60)
     options = {"min_area": 120, "threshold": 0.7, "group_distance": 0}
+    options |= {"regularize": True, "direction": "appeared"}
     report = captioned(pair, Counting(), resume=folder, **options)
     assert report.run["resumed_tiles"] > 0
     assert report.changes == captioned(pair, Counting(), **options).changes
