@@ -205,16 +205,17 @@ class _Counts:
         def sums(counted: np.ndarray, labels: np.ndarray = labels) -> np.ndarray:
             return np.bincount(labels.ravel(), counted.ravel(), minlength=count + 1)
 
-        edge = self._outside()
-        pixels, exact = sums(tally.core), sums(tally.exact)
+        pixels, contact = sums(tally.core), sums(self._outside()) * self.cell
+        is_exact = sums(tally.exact) >= EXACT * pixels
+        rows, cols = self.size.shape
+        along = contact >= CONTACT * 2 * (rows + cols) * self.cell
+        if not ((pixels >= FEWEST) & (is_exact | (along & value.is_extreme)))[1:].any():
+            return np.zeros(self.size.shape, bool) if value.is_extreme else self._tiles(tally)
         # What lies around it is also in other cells.
         spread = ndimage.maximum_filter(labels, 2 * -(-_RING // self.cell) + 1)
         around, near = sums(tally.around, spread), sums(tally.near, spread)
-        contact = sums(edge) * self.cell
         outside = sums(np.where(self._outline(tally), 0, tally.core))
-        sharp = (exact >= EXACT * pixels) & (near <= FADING * around)
-        rows, cols = self.size.shape
-        along = contact >= CONTACT * 2 * (rows + cols) * self.cell
+        sharp = is_exact & (near <= FADING * around)
         blurred = value.is_extreme & along & (outside >= OUTSIDE * pixels)
         share = pixels / self.size.sum()
         sharp &= value.is_extreme | (along & (share >= COLLAR) & (share <= CANVAS))

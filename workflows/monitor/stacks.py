@@ -60,6 +60,8 @@ LEAST = 0.76
 lower than any one of them."""
 FOLLOWED = 80
 """Scenes before and after a step that tell about its change, so that what is stored of it is bounded."""
+_SPARSE = 8
+"""A small place is read at once where outlines fill more than one part in so many of it."""
 _KINDS: dict[str, Kind] = {
     "building": "building",
     "road": "road",
@@ -231,23 +233,25 @@ def _pool(changes: Sequence[tuple[int, StepChange]], pairs: PairMaps) -> set[int
     """
     bands = ["change", *(kind.name for kind in LONE_KINDS)]
     whole = pairs.frame.focus
-    at_once = whole.width * whole.height <= READ_PX
+    windows = [window_around(change.pixels).intersection(whole) for _, change in changes]
     masks: dict[int, np.ndarray] = {}
     new: set[int] = set()
     for pair, name in pairs.names.items():
-        for number, (date, change) in enumerate(changes):
-            if name in change.pooled or not _is_followed(date, pair):
-                continue
-            window = window_around(change.pixels).intersection(whole)
+        lacking = [
+            number
+            for number, (date, change) in enumerate(changes)
+            if name not in change.pooled and _is_followed(date, pair)
+        ]
+        pixels = sum(windows[number].width * windows[number].height for number in lacking)
+        at_once = whole.width * whole.height <= min(READ_PX, _SPARSE * pixels)
+        for number in lacking:
+            (date, change), window = changes[number], windows[number]
             values = pairs.probability(pair, whole if at_once else window, bands.index(change.band))
             if values is not None and at_once:
                 values = values[window.slices(whole)]
-            inside = masks.get(number)
-            if inside is None:
-                inside = rasterize_outlines([change.pixels], window, all_touched=False)
-            if at_once:
-                masks[number] = inside
-            change.pooled[name] = None if values is None else _mean(values[inside])
+            if number not in masks:
+                masks[number] = rasterize_outlines([change.pixels], window, all_touched=False)
+            change.pooled[name] = None if values is None else _mean(values[masks[number]])
             new.add(date)
     return new
 
