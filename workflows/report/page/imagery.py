@@ -205,7 +205,8 @@ def encoded(image: Image.Image) -> bytes:
     """Return a picture as WebP."""
     content = io.BytesIO()
     opaque = image.getchannel("A").getextrema()[0] == 255
-    (image.convert("RGB") if opaque else image).save(content, "WEBP", quality=QUALITY)
+    # Method 2 takes half the time of Pillow's choice for 1 percent more bytes.
+    (image.convert("RGB") if opaque else image).save(content, "WEBP", quality=QUALITY, method=2)
     return content.getvalue()
 
 
