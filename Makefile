@@ -11,8 +11,9 @@ else
 BIN := $(VENV)/bin
 endif
 
-# Number of test processes; each uses one thread, because spinning OpenMP threads slow each other down.
-JOBS ?= 2
+# Number of test processes: one more than two cores, because tests also wait. Each uses one thread, because
+# spinning OpenMP threads slow each other down.
+JOBS ?= 3
 # Fuzzing runs separately: make fuzz.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=tests/fuzz
 # Tests start many processes; without bytecode files each of them would compile all modules.
@@ -25,7 +26,7 @@ test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 help:
 	@echo "make demo     render two scenes, find and describe the changes"
 	@echo "make test     all tests that this machine can run"
-	@echo "make quick    the fast tests, in two to four minutes"
+	@echo "make quick    the fast tests, in two minutes on two cores"
 	@echo "make fuzz     damaged files for every parser, in about a minute"
 	@echo "make lint     ruff and mypy"
 	@echo "make format   format the code"

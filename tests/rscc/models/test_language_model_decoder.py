@@ -11,6 +11,9 @@ from rscc.models.shared.generation import SearchRules, beam_search, greedy_searc
 from rscc.text.tokenizer import TokenizerVocabulary, load_vocabulary
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def decoder() -> LanguageModelDecoder:
     rest = tiny_instructblip().rest

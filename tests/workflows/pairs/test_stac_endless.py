@@ -111,7 +111,7 @@ def children(handler, number):
     return stac_catalog(f"c{number}", *links)
 
 
-@pytest.mark.parametrize("document", [page, child, children])
+@pytest.mark.parametrize("document", [page, child, pytest.param(children, marks=pytest.mark.slow)])
 def test_pages_and_catalogs_without_end_are_given_up(document, monkeypatch):
     monkeypatch.setattr(stac_items, "MAX_PAGES", 10)
     monkeypatch.setattr(stac_documents, "MAX_DOCUMENTS", 60)
