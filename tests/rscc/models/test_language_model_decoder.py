@@ -10,7 +10,6 @@ from rscc.models.language_model_decoder import LanguageModelDecoder
 from rscc.models.shared.generation import SearchRules, beam_search, greedy_search
 from rscc.text.tokenizer import TokenizerVocabulary, load_vocabulary
 
-
 pytestmark = pytest.mark.slow
 
 
