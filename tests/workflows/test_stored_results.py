@@ -7,7 +7,6 @@ import json
 import geopandas
 import numpy as np
 import pytest
-import typer
 from archive_rows import fill
 from captioners import FactCaptioner
 from pages import usual_rows
@@ -16,7 +15,6 @@ from scene_pairs import make_pair
 from shapely.geometry import box
 from stored import assert_as_stored, contents
 
-from workflows.cli.commands import app
 from workflows.scene.network import memory
 
 RECTANGLES = [(10, 150, 12, 20, 220), (24, 150, 8, 8, 200), (60, 20, 30, 30, 240), (120, 100, 30, 12, 10)]
@@ -99,14 +97,3 @@ def test_pairs_of_a_folder_in_disorder(tmp_path, words):
     for name, (first, *more) in asked.items():
         said[name] = words("pairs", scenes / first, *more, "-o", tmp_path / f"{name}.csv")
     assert_as_stored("pairs", {**said, **contents(tmp_path)}, tmp_path)
-
-
-def test_options_of_all_commands():
-    """Their names, defaults and panels; not the texts of the help."""
-    parts = ("opts", "default", "required", "multiple", "is_flag", "rich_help_panel")
-    commands = typer.main.get_command(app).commands.items()
-    options = {
-        name: [{part: getattr(one, part, None) for part in parts} for one in command.params]
-        for name, command in commands
-    }
-    assert_as_stored("options", options)
