@@ -40,17 +40,17 @@ from workflows.scene.run import caption_scene
 CRS = "EPSG:32631"
 RIGHT = 0.4
 BINS = 5
-# Pairs of each set, metres per pixel where the index has none, and side of a crop where most changed.
+# Pairs of each set, and metres per pixel where the index has none.
 SETS = {
-    "levir_val": (109, 0.5, 0),
-    "fotbcd": (20, 0.2, 0),
-    "dsifn_cd": (260, 0.5, 0),
-    "cdd": (260, 0.5, 0),
-    "clcd": (110, 1.0, 0),
-    "sztaki": (9, 1.5, 0),
-    "damage": (16, 0.5, 0),
-    "oscd": (11, 10.0, 0),
-    "spacenet": (12, 0, 0),
+    "levir_val": (109, 0.5),
+    "fotbcd": (20, 0.2),
+    "dsifn_cd": (260, 0.5),
+    "cdd": (260, 0.5),
+    "clcd": (110, 1.0),
+    "sztaki": (9, 1.5),
+    "damage": (16, 0.5),
+    "oscd": (11, 10.0),
+    "spacenet": (12, 0),
 }
 DOUBTED = 2
 HEAD = (
@@ -72,7 +72,7 @@ class Pair:
 
 def pairs_of(data: Path, name: str) -> Iterator[Pair]:
     """Yield the pairs of a set: seven of ten changed, the same ones in every run."""
-    count, gsd, crop = SETS[name]
+    count, gsd = SETS[name]
     if name == "spacenet":
         yield from _stacks(data / "time_stacks")
         return
@@ -92,8 +92,7 @@ def pairs_of(data: Path, name: str) -> Iterator[Pair]:
         stem = Path(row["file"]).stem
         before, after = (_image(next((folder / date).glob(f"{stem}.*"))) for date in "AB")
         mask = _mask(next((folder / "label").glob(f"{stem}.*")), 1 if name == "damage" else 0)
-        pair = Pair(stem, before, after, mask, float(row["gsd_m"] or gsd))
-        yield _most_changed(pair, crop) if 0 < crop < len(mask) else pair
+        yield Pair(stem, before, after, mask, float(row["gsd_m"] or gsd))
 
 
 def _stacks(folder: Path) -> Iterator[Pair]:
@@ -124,16 +123,6 @@ def _image(path: Path) -> np.ndarray:
 
 def _mask(path: Path, above: int) -> np.ndarray:
     return np.asarray(Image.open(path).convert("L")) > above
-
-
-def _most_changed(pair: Pair, side: int) -> Pair:
-    height, width = pair.changed.shape
-    starts = [
-        (r, c) for r in range(0, height - side + 1, side // 2) for c in range(0, width - side + 1, side // 2)
-    ]
-    row, col = max(starts, key=lambda at: pair.changed[at[0] : at[0] + side, at[1] : at[1] + side].sum())
-    part = slice(row, row + side), slice(col, col + side)
-    return Pair(pair.name, pair.before[part], pair.after[part], pair.changed[part], pair.gsd)
 
 
 def captioned(pair: Pair, folder: Path, captioner: Captioner) -> tuple[Report, Affine]:
