@@ -129,6 +129,20 @@ def test_the_geopackage_has_the_pairs_and_their_states(archive):
     assert found.changes["none"] == 0 and np.isnan(found.changes["broken"])
 
 
+def test_the_summary_tells_of_every_pair(archive):
+    with archive.summary.open(encoding="utf-8", newline="") as file:
+        rows = {row["pair"]: row for row in csv.DictReader(file)}
+    assert list(rows) == ["z", "none", "broken", "nasty", "far", "later"]
+    assert rows["z"] == {
+        "pair": "z", "site": "'=SUM(A1)", "state": "done", "date_before": "", "date_after": "",
+        "before": "/scenes/before.tif", "after": "/scenes/after.tif", "changes": "2", "area_m2": "100.00",
+        "tiles": "4", "seconds": "1.25", "kind": "", "error": "", "line": "",
+    }  # fmt: skip
+    failure = [rows["broken"][name] for name in ("kind", "error", "line")]
+    assert failure == ["refused", "SceneUnreadable", "broken.tif: no raster"]
+    assert rows["none"]["changes"] == "0" and rows["broken"]["changes"] == ""
+
+
 def test_no_cell_of_the_summary_is_calculated(tmp_path):
     texts = ("=1+1", "+1", "-1", "@x", "\tx", "\rx", 'say "no",\n=1', "a;=cmd()", "a; +1")
     failed = [failed_state(f"p{n}", line=text, site=text) for n, text in enumerate(texts)]

@@ -19,6 +19,28 @@ def archive(tmp_path) -> Path:
     return fill(tmp_path / "archive", usual_rows()).path
 
 
+def test_sums_are_those_of_the_reports(archive, tmp_path):
+    told = archive_overview(archive, tmp_path / "page.html")
+    assert told["name"] == "archive" and told["model"] == "brightness 1.2.3" and told["rscc"] == "0.1.0"
+    assert told["summary"]["text"] == (
+        "12 changes were found in 3 of 4 pairs, 3,400 m2 in all. "
+        "6 changes include new buildings and 4 new roads. 4 changes include lost trees and 2 lost buildings. "
+        "What was added or removed is not stated for 2 changes. "
+        "Of 7 pairs in the archive, 2 failed and 1 is not done yet."
+    )
+    assert [one["state"] for one in told["pairs"]] == [
+        "with changes", "without changes", "with changes", "with changes", "failed", "failed", "not done"
+    ]  # fmt: skip
+    assert [one["changes"] for one in told["pairs"]] == [4, 0, 2, 6, 0, 0, 0]
+    assert sum(one["area_m2"] for one in told["pairs"]) == told["summary"]["area_m2"] == 3400
+    directions = [one["directions"] for one in told["pairs"]]
+    assert directions[2] == {"appeared": 1, "disappeared": 1} and directions[4] == {}
+    (reason,) = told["reasons"]
+    assert (reason["count"], reason["pairs"]) == (2, ["p4", "p5"])
+    assert told["pairs"][4]["reason"] == "FILE: there is no such file"
+    assert told["finished"][:2] == "20"
+
+
 def test_reports_and_their_pages_are_named_from_where_the_page_lies(archive, tmp_path):
     (archive / "pairs" / "p2" / "changes.html").write_text("a page")
     beside = {one["id"]: one for one in archive_overview(archive, tmp_path / "page.html")["pairs"]}
