@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -39,6 +39,8 @@ PAGE_BYTES = 6_000_000
 # Smallest side to which a picture is reduced for a budget of bytes.
 _LEAST_SIDE = 32
 _MOST_BYTES = 2**24
+# A picture that is missing, or that is not ours.
+_UNREADABLE = (OSError, ValueError, Image.DecompressionBombError)
 
 
 def frame_of(place: Place) -> Frame:
@@ -69,40 +71,41 @@ def make_pictures(folder: Path, place: Place, options: MonitorOptions) -> None:
     for scene in place.scenes:
         path = pictures / f"{scene.key}.webp"
         if not path.is_file():
-            with suppress(TilingError), writing(path):
+            with suppress(TilingError):
                 _write(path, encoded(_picture(scene, place, frame, options)))
-    for path, content in _for_page(pictures, place.scenes):
-        if content is not None and not path.is_file():
-            with writing(path):
-                _write(path, content)
+        with suppress(*_UNREADABLE):
+            shown, most = _for_page(path, len(place.scenes))
+            if not shown.is_file():
+                _write(shown, _reduced(read_file(path, _MOST_BYTES), most))
 
 
 def read_pictures(folder: Path, scenes: Sequence[KnownScene]) -> list[bytes | None]:
     """Return the picture of each scene, None without; all take about :data:`PAGE_BYTES` at most."""
-    return [content for _, content in _for_page(folder / "pictures", scenes)]
+    return [_read(folder / "pictures" / f"{scene.key}.webp", len(scenes)) for scene in scenes]
 
 
-def _for_page(pictures: Path, scenes: Sequence[KnownScene]) -> Iterator[tuple[Path, bytes | None]]:
-    """Yield the file and the content of each picture, made smaller where it has more than its share of bytes.
+def _read(path: Path, count: int) -> bytes | None:
+    with suppress(*_UNREADABLE):
+        shown, most = _for_page(path, count)
+        if shown.is_file():
+            return read_file(shown, _MOST_BYTES)
+        return _reduced(read_file(path, _MOST_BYTES), most)
+    return None
 
-    What is made smaller fits until there are twice as many scenes, so that it can be kept.
+
+def _for_page(path: Path, count: int) -> tuple[Path, int]:
+    """Return the file of a picture for a page of ``count``, and its most bytes.
+
+    It is a smaller one where the picture has more than its share. That fits until there are twice as many
+    scenes, so that it can be kept.
     """
-    count = max(1, len(scenes))
-    small = PAGE_BYTES >> (count - 1).bit_length()
-    for scene in scenes:
-        path, content = pictures / f"{scene.key}.webp", None
-        # A picture that is missing, or that is not ours.
-        with suppress(OSError, ValueError, Image.DecompressionBombError):
-            if path.stat().st_size * count > PAGE_BYTES:
-                whole, path = path, path.with_suffix(f".{small}.webp")
-                content = None if path.is_file() else _reduced(read_file(whole, _MOST_BYTES), small)
-            if content is None:
-                content = read_file(path, _MOST_BYTES)
-        yield path, content
+    most = PAGE_BYTES >> (count - 1).bit_length()
+    is_small = path.stat().st_size * count <= PAGE_BYTES
+    return path if is_small else path.with_suffix(f".{most}.webp"), most
 
 
 def _write(path: Path, content: bytes) -> None:
-    with atomic_write(path) as (draft,):
+    with writing(path), atomic_write(path) as (draft,):
         draft.write_bytes(content)
 
 
