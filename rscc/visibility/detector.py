@@ -41,7 +41,7 @@ SMALLEST, NARROW, GROWN = 2, 6, 2
 """Cells a side of the smallest veil or shadow, cells that its narrow parts reach from it, and cells by which
 what hides the ground is enlarged for its soft edge."""
 ROOF, SHOWS_ROOFS = 4, 1.5
-"""A veil of fewer cells a side counts as a bright roof, where pixels have at most so many metres."""
+"""Cells a side below which a veil is taken for a bright roof, and metres of the coarsest pixel for that."""
 _WIDTH = 512
 TYPICAL, SPREAD = (0.4, 0.4, 0.4, 0.06, 0.2), (0.2, 0.2, 0.2, 0.05, 0.15)
 """Mean and deviation of the channels of a date, by which they are normalised."""
