@@ -125,7 +125,11 @@ def clear_dead(parent: Path) -> None:
             is_ours = entry.is_dir(follow_symlinks=False) and folder.lstat().st_uid == os.getuid()
             # Another process may be about to lock it.
             is_new = entry.name.startswith(_NEW) and time.time() - folder.lstat().st_mtime < _UNLOCKED
-            if not is_ours or is_new or (lock := _lock(folder / _LOCK)) is None:
+            if not is_ours or is_new:
+                continue
+            if not os.listdir(folder):  # killed while it removed its folder
+                folder.rmdir()
+            if (lock := _lock(folder / _LOCK)) is None:
                 continue
             for kept in folder.glob(f"*{_OLD}"):
                 # A link leads to what is not ours.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 from itertools import pairwise
@@ -16,6 +17,7 @@ from rscc_stand_in import SlowCaptioner, do_parts
 from scene_pairs import make_pair
 
 from rscc.captioner import Captioner
+from rscc.files import DRAFTS
 from tiling import NothingValid, TileGrid, Window
 from workflows import SceneOptions
 from workflows.errors import OptionInvalid
@@ -250,6 +252,8 @@ def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole
     assert finished() == 21
     report = joined(pair, Idle(), options)
     same(report, whole)
+    for draft in options.keep_maps.glob(f"{DRAFTS}*"):  # as if a minute had passed, see clear_dead
+        os.utime(draft, (0, 0))
     report.write(tmp_path / "report.geojson")
     assert not options.keep_maps.exists()
 
