@@ -157,8 +157,7 @@ class PolygonFiles:
         name = properties.get("name") if isinstance(properties, dict) else None
         if not isinstance(name, str):
             raise self.error(f"{shown}: its crs names no coordinate reference system; remove it, or name one")
-        text = checked_crs(name, shown)
-        return _WGS84 if text.upper().endswith("CRS84") else text
+        return checked_crs(name, shown)
 
 
 SUFFIXES = (*_TEXT, *FORMATS, ".zip")

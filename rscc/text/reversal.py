@@ -255,5 +255,5 @@ def as_added(phrase: str) -> str:
 
 
 def _mend_article(phrase: str) -> str:
-    phrase = re.sub(r"\ban (?=[^aeiou\s])", "a ", " ".join(phrase.split()))
-    return re.sub(r"\ba (?=[aeio])(?!one\b)", "an ", phrase)
+    phrase = re.sub(r"\ban (?=[^aeiou\s])(?!hour)", "a ", " ".join(phrase.split()))
+    return re.sub(r"\ba (?=[aeio]|hour)(?!one\b)", "an ", phrase)

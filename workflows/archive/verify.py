@@ -140,13 +140,7 @@ class Verifier:
         present = {"weights": weights, "facts": facts, "card": hash_of(decisive(_card(folder, recorded)))}
         called = printable(f"{name} {folder.card.version}")
         for subject in subjects:
-            was, now = recorded.get(f"{subject}_sha256"), present[subject]
-            if was == now:
-                yield Finding(subject, SAME, f"{called}, SHA-256 {now}")
-            else:
-                yield Finding(
-                    subject, CHANGED, f"{called}: SHA-256 {now or 'of none'}, was {printable(str(was))}"
-                )
+            yield _compared(subject, called, recorded.get(f"{subject}_sha256"), present[subject])
 
         if isinstance(recorded.get("detector"), Mapping):
             yield _detector_finding(folder, recorded["detector"])
@@ -170,13 +164,20 @@ def _card(folder: ModelFolder, recorded: Mapping[str, Any]) -> ModelCard:
 
 def _detector_finding(folder: ModelFolder, recorded: Mapping[str, Any]) -> Finding:
     """Compare the weights of a detector with those of the record, where the model folder holds them."""
-    was = printable(str(recorded.get("sha256")))
+    was = recorded.get("sha256")
     if folder.detector is None:
-        return Finding("detector", UNCHECKED, f"{printable(str(recorded.get('file')))}: SHA-256 was {was}")
-    now = sha256_of(folder.detector)
-    if now == was:
-        return Finding("detector", SAME, f"{folder.detector.name}, SHA-256 {now}")
-    return Finding("detector", CHANGED, f"{folder.detector.name}: SHA-256 {now}, was {was}")
+        text = f"{recorded.get('file')}: SHA-256 was {was}"
+        return Finding("detector", UNCHECKED, printable(text))
+    return _compared("detector", folder.detector.name, was, sha256_of(folder.detector))
+
+
+def _compared(subject: str, name: str, was: Any, now: str | None) -> Finding:
+    """Compare the hash of a record with the one of today; what has none in the record is unchecked."""
+    if was is None:
+        return Finding(subject, UNCHECKED, f"{name}: the report has no hash of it")
+    if was == now:
+        return Finding(subject, SAME, f"{name}, SHA-256 {now}")
+    return Finding(subject, CHANGED, f"{name}: SHA-256 {now or 'of none'}, was {printable(str(was))}")
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -210,6 +211,8 @@ def _versions(record: Mapping[str, Any]) -> Finding:
 
 def _settings(record: Mapping[str, Any]) -> Finding:
     was, now = record.get("settings_sha256"), hash_of(record["settings"])
+    if was is None:
+        return Finding("settings", UNCHECKED, "the report has no hash of them")
     if was != now:
         return Finding("settings", CHANGED, "they were edited in the report: their hash differs")
     return Finding("settings", SAME, f"SHA-256 {now}")

@@ -58,6 +58,7 @@ def test_what_appears_is_removed_and_keeps_its_place(caption, start, end) -> Non
         ("half of the woods disappeared", "woods"),
         ("an old hangar at the top is demolished", "a hangar at the top"),
         ("a car park is added to the school", "a car park"),
+        ("the hourglass pond disappeared", "an hourglass pond"),
     ],
 )
 def test_what_vanished_is_new(caption, expected) -> None:

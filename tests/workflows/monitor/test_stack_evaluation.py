@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from rscc.errors import DatasetLayoutInvalid
 from workflows.cli.commands import app
+from workflows.errors import OptionInvalid
+from workflows.monitor.evaluation.baselines import plain_steps, two_dates
 from workflows.monitor.evaluation.scores import Reported, StackScores, scot
 from workflows.monitor.evaluation.truth import PlaceTruth, TrueEvent, read_truth
 
@@ -77,6 +79,16 @@ def test_scot_by_hand():
     assert scot(true, split, MONTHS) == pytest.approx(5 * change * track / (4 * change + track))
 
 
+def test_simple_methods_find_a_step_and_its_date():
+    values = np.random.default_rng(0).normal(100, 3, (12, 3, *SIZE))
+    values[5:, :, 10:20, 22:30] += 80
+    for method, month in ((two_dates, MONTHS[-1]), (plain_steps, MONTHS[5])):
+        (found,) = [one for one in method(values, MONTHS) if one.mask.sum() > 20]
+        assert found.first == month
+        assert not (found.mask != mask(22, 10, 30, 20)).any()
+    assert plain_steps(values[4:7], MONTHS[4:7]) == [], "two dates on each side are needed"
+
+
 @pytest.fixture
 def folder(tmp_path):
     dates = months(20)
@@ -103,6 +115,11 @@ def test_the_command_scores_a_folder(folder, tmp_path):
     monitor = scores["methods"]["rscc monitor"]
     assert (monitor["recall"], monitor["dates_within_2_months"], monitor["look_alikes_reported"]) == (1, 1, 0)
     assert (scores["places"], scores["held_out"]) == (1, 0)
+
+
+@pytest.mark.parametrize("options", [[], ["--data", ".", "--stacks", "."]])
+def test_the_command_scores_either_pairs_or_series(options):
+    assert isinstance(CliRunner().invoke(app, ["evaluate", *options]).exception, OptionInvalid)
 
 
 @pytest.mark.parametrize(

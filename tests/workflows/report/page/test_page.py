@@ -7,18 +7,22 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pages import made_page, made_report, square, squares
+from shapely.geometry import MultiPolygon, box
 
-from tiling import NoOverlap
+from tiling import NoOverlap, Window
 from workflows.errors import ReportInvalid
 from workflows.printable import printable
-from workflows.report.page.content import how_made
+from workflows.report.page.content import how_made, placed, rings_of
 from workflows.report.page.template import data_text, legible
 from workflows.report.report import Report
+from workflows.report.scenes import STEPS
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -86,6 +90,14 @@ def test_the_policy_names_the_one_script_and_the_one_style_by_their_hashes(eithe
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
     }
+
+
+def test_a_page_counts_pixels_from_the_corner_of_what_it_shows():
+    window, part = Window(100, 40, 300, 200), Window(120, 90, 60, 30)
+    assert placed(SimpleNamespace(window=part, reduced=1.25), window, "a", "b")["box"] == [20, 50, 60, 30]
+    (ring,) = rings_of(MultiPolygon([box(110, 45, 112, 46)]), window)
+    corners = np.cumsum(np.reshape(ring, (-1, 2)), axis=0) / STEPS
+    assert {tuple(corner) for corner in corners.tolist()} == {(10, 5), (12, 5), (12, 6), (10, 6)}
 
 
 def test_nothing_in_a_page_leads_out_of_it(either):
