@@ -77,6 +77,15 @@ def test_what_lies_along_the_pixels_is_kept_to_the_pixel():
     assert regularized(L_SHAPE, 1.5).equals(L_SHAPE)
 
 
+def test_a_step_shorter_than_two_tolerances_is_straightened_at_the_mean_of_its_sides():
+    stepped = L_SHAPE.difference(box(40, 0, 52, 2))
+    # The side of 60 px lies 2 px further in along 12 of them.
+    expected = Polygon([(0, 0.4), (60, 0.4), (60, 25), (25, 25), (25, 50), (0, 50)])
+    assert corners(stepped) == [10] and shapely.simplify(stepped, 1.5).equals(stepped)
+    assert shapely.equals_exact(regularized(stepped, 1.5).normalize(), expected.normalize(), tolerance=1e-6)
+    assert corners(regularized(L_SHAPE.difference(box(40, 0, 52, 4)), 1.5)) == [10]
+
+
 @pytest.mark.parametrize(
     "shape",
     [

@@ -35,7 +35,13 @@ def example(folder):
     cut = MultiPolygon([box(179, 0, 180, 1), box(-180, 0, -179, 1)])
     return [
         PairRow("a_1", str(folder / "in" / "x 1.tif"), str(folder / "in" / "y;,1.tif"), "2019", "2020-08-31"),
-        PairRow("B-2", "https://example.org/x.tif?sig=a,b", "/vsicurl/https://example.org/y.tif", site="Zürich", **clouds),
+        PairRow(
+            "B-2",
+            "https://example.org/x.tif?sig=a,b",
+            "/vsicurl/https://example.org/y.tif",
+            site="Zürich",
+            **clouds,
+        ),
         PairRow("c", "/else/x.tif", "/else/y.tif", changes=str(folder / "a.gpkg|layername=b"), footprint=cut),
     ]
 
