@@ -190,8 +190,6 @@ def check_parquet(path: Path, most: int, shapes: Sequence[str], columns: Sequenc
     """Refuse a Parquet file that unpacks to more than ``most`` bytes: one word may stand for every row.
 
     Args:
-        path: the file.
-        most: bytes.
         shapes: columns whose bytes are WKB.
         columns: that are read; None: all.
 

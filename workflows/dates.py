@@ -169,7 +169,9 @@ def scene_date(
     for tag in ACQUISITION_TAGS:
         if found := _find_day(upper.get(tag, "")):
             return SceneDate(found, "tag")
-    names = _names(PurePath(path))
+    # The raster's own name, and that of its zip.
+    names = [PurePath(path).stem]
+    names += [folder.stem for folder in PurePath(path).parents if folder.suffix.lower() == ".zip"]
     ways = (find(name) for find in (_find_day, _find_month, _find_year) for name in names)
     named = next(filter(None, ways), folder)
     exported = _find_day(upper.get(EXPORT_TAG, ""))
@@ -182,11 +184,6 @@ def scene_date(
     if is_off or len(named) > 4:
         return SceneDate(named, "file name", exported if is_off else None)
     return SceneDate(exported, "tag")
-
-
-def _names(path: PurePath) -> list[str]:
-    """Return the names that may contain a date: the raster's own, and that of its zip."""
-    return [path.stem, *(folder.stem for folder in path.parents if folder.suffix.lower() == ".zip")]
 
 
 def _find_day(text: str) -> str | None:

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,10 +44,6 @@ class Finding:
     subject: str
     state: str
     detail: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
 
 def examine(model: str, device: str, load: Callable[[str, str], Captioner]) -> Iterator[Finding]:

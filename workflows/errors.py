@@ -95,8 +95,8 @@ class MapsUnusable(RunFailed):
     """A folder cannot be used for maps: it holds other files or other maps, is damaged, or takes no files."""
 
 
-class NotAnArchive(WorkflowError):
-    """A folder contains other things than an archive, or is no folder."""
+class FolderOccupied(WorkflowError):
+    """A folder contains other things than the archive or monitor that is to be written, or is no folder."""
 
 
 class PairTableInvalid(WorkflowError):
@@ -123,16 +123,8 @@ class ScenesUnreachable(RunFailed):
     """The scenes of many pairs in a row are unreachable: their disk or server is down."""
 
 
-class ArchiveMissing(WorkflowError):
-    """The folder is not an archive: it has no mark of one."""
-
-
-class NotAMonitor(WorkflowError):
-    """A folder contains other things than a monitor."""
-
-
-class MonitorMissing(WorkflowError):
-    """The folder is not a monitor: it has no mark of one."""
+class MarkMissing(WorkflowError):
+    """The folder is no archive, or no monitor: it has no mark of one."""
 
 
 class MonitorDamaged(RunFailed):

@@ -241,10 +241,7 @@ def _sources(path: str) -> tuple[str, ...]:
 
 
 def _without_statistics(content: bytes) -> bytes:
-    """Return an auxiliary file of GDAL without statistics and histograms, which viewers write into it.
-
-    The result is empty if nothing else is in it.
-    """
+    """Return an auxiliary file of GDAL without what viewers write into it; empty if nothing else is in it."""
     try:
         root = ElementTree.fromstring(content)
     except (ElementTree.ParseError, LookupError, ValueError):

@@ -219,11 +219,7 @@ def _check_beside(path: Path) -> None:
 
 
 def _check_leading(path: Path, suffix: str) -> None:
-    """Refuse a file that is not what its suffix says, or leads a driver to another one.
-
-    Raises:
-        ValueError: as said.
-    """
+    """Refuse, by a ValueError, a file that is not what its suffix says, or leads a driver to another one."""
     with open(path, "rb", opener=open_regular) as file:
         head = file.read(_HEAD)
         if not head.startswith(FORMATS[suffix][0]):

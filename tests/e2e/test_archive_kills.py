@@ -18,7 +18,7 @@ from archive_fakes import RUNS, runs
 from archive_pairs import MadeArchive, contents, make_archive, pairs_with_folder
 
 from workflows.archive.state import read_state
-from workflows.errors import ArchiveMissing
+from workflows.errors import MarkMissing
 
 SOME_FAILED = 3
 
@@ -58,7 +58,7 @@ def recorded(out: Path, state: str) -> set[str]:
     try:
         with read_state(out) as found:
             return {row.pair for row in found.index.rows(state)}
-    except ArchiveMissing:
+    except MarkMissing:
         return set()
 
 

@@ -68,11 +68,8 @@ class Archive:
     """An archive, or a shard of it, that this process works on.
 
     Attributes:
-        folder: of the archive.
-        claim: the right to write.
         state: what the folder holds; its index belongs to the main thread.
         pool: threads for work that waits for the disk.
-        options: which pairs this run does.
     """
 
     folder: ArchiveFolder
@@ -92,7 +89,7 @@ class Archive:
         """Make the archive unless it exists, claim a shard of it, and clear up after a killed run.
 
         Raises:
-            NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
+            FolderOccupied, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
             ArchiveBusy: another run works on this shard, or on shards of another count.
         """
         folder.create()
@@ -252,11 +249,7 @@ class Archive:
 
 @contextmanager
 def _unchanged(report: Path) -> Iterator[None]:
-    """Let nobody review a report from the check for marks until it is replaced.
-
-    Raises:
-        ReportBusy: reviews held it for too long.
-    """
+    """Let nobody review a report from the check for marks until it is replaced; raises ReportBusy."""
     with ExitStack() as stack:
         with suppress(OutputNotWritable):  # missing, a link, or read-only: nobody can review it
             stack.enter_context(locked(report))

@@ -39,7 +39,6 @@ class Claim:
     Every method raises OutputNotWritable where the system refuses.
 
     Attributes:
-        folder: the archive.
         work: folder for the unfinished files of this run.
     """
 

@@ -41,7 +41,6 @@ class Dispatch:
     Args:
         archive: planned already.
         rows: the table: addresses with secrets are in it alone.
-        engine: does the tasks.
         scene: how every pair is read; dates come from the rows.
         progress: called with the stage ``pairs``.
         notice: called with lines for a person.

@@ -54,7 +54,6 @@ class Estimate:
         tiles: of all pairs to be done.
         worker_seconds: that one worker takes; None where no speed is known.
         speed: its source: ``archive`` the finished pairs, ``measured`` a tile on this machine.
-        workers: number that the time is for.
         disk_bytes: that reports and layers will take; ``free_bytes`` are free on that disk.
     """
 
@@ -102,7 +101,7 @@ def estimate_archive(
         progress: called with the stages ``scenes`` and ``headers``.
 
     Raises:
-        NotAnArchive: other files are in the folder.
+        FolderOccupied: other files are in the folder.
     """
     archive, scene, shard = ArchiveFolder(folder), scene.for_others(), options.shard
     archive.check()

@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 
 from rscc.files import DRAFTS, has_no_locks, parsed_json, read_file, temporary_folder
 from tiling import is_special_file
-from workflows.errors import ArchiveBusy, ArchiveMissing, NotAnArchive, OutputFolderMissing, OutputNotWritable
+from workflows.errors import ArchiveBusy, FolderOccupied, MarkMissing, OutputFolderMissing, OutputNotWritable
 from workflows.files import check_folder
 from workflows.pairs.names import is_pair_id
 
@@ -101,26 +101,23 @@ class ArchiveFolder:
             makers: the commands whose folders are taken, for the message.
 
         Raises:
-            ArchiveMissing: there is no mark, or no folder.
+            MarkMissing: there is no mark, or no folder.
         """
-        found = self._mark()
-        if found is None:
-            raise ArchiveMissing(without_mark(self.path, makers))
-        return found
+        return known_mark(self.mark, "archive", makers)
 
     def check(self) -> None:
         """Make sure that this is an archive, or can become one; nothing is written.
 
         Raises:
-            NotAnArchive: another file or folder is here, or a folder of the archive is a link.
+            FolderOccupied: another file or folder is here, or a folder of the archive is a link.
         """
-        if not can_be_marked(self.mark) and self._mark() is None:
-            raise NotAnArchive(
+        if not can_be_marked(self.mark) and read_mark(self.mark, "archive") is None:
+            raise FolderOccupied(
                 f"{self.path}: not empty, and has no {MARK}; give --out a new or an empty folder"
             )
         for folder in (self.pairs, self.failed, self.claims, self.runs, self.work):
             if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-                raise NotAnArchive(
+                raise FolderOccupied(
                     f"{folder}: is not a folder of this archive; remove it, or give another --out"
                 )
 
@@ -128,7 +125,7 @@ class ArchiveFolder:
         """Make the archive, unless it is there.
 
         Raises:
-            NotAnArchive: as :meth:`check`.
+            FolderOccupied: as :meth:`check`.
             OutputFolderMissing: its parent folder does not exist.
             OutputNotWritable: the system refused.
         """
@@ -139,9 +136,7 @@ class ArchiveFolder:
             )
         with writing(self.path):
             self.path.mkdir(exist_ok=True)
-        check_folder(self.mark)
-        if self._mark() is None:
-            write_mark(self.mark, "archive")
+        write_mark(self.mark, "archive")
         with writing(self.path):
             for folder in (self.pairs, self.failed, self.claims, self.runs):
                 folder.mkdir(exist_ok=True)
@@ -151,9 +146,6 @@ class ArchiveFolder:
         locks = self.claims.iterdir() if self.claims.is_dir() else ()
         named = [(CLAIM.fullmatch(path.name), path) for path in locks]
         return sorted((int(name[1]), int(name[2])) for name, path in named if name and is_held(path))
-
-    def _mark(self) -> str | None:
-        return read_mark(self.mark, "archive")
 
 
 def read_mark(mark: Path, kind: str) -> str | None:
@@ -167,12 +159,14 @@ def read_mark(mark: Path, kind: str) -> str | None:
         return None
 
 
-def without_mark(folder: Path, makers: str) -> str:
-    """Return what is wrong with a folder that has no mark, and which one to give."""
-    what = f"is not a folder of {makers}"
+def known_mark(mark: Path, kind: str, makers: str) -> str:
+    """Return the id in the mark of a folder that ``makers`` made; raises MarkMissing."""
+    if (found := read_mark(mark, kind)) is not None:
+        return found
+    folder, what = mark.parent, f"is not a folder of {makers}"
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "does not exist"
-    return f"{folder}: {what}; give one that {makers} made"
+    raise MarkMissing(f"{folder}: {what}; give one that {makers} made")
 
 
 def can_be_marked(mark: Path) -> bool:
@@ -191,7 +185,10 @@ def can_be_marked(mark: Path) -> bool:
 
 
 def write_mark(mark: Path, kind: str) -> None:
-    """Mark a folder as one of this kind, with a new id; the mark of a run that was faster stays."""
+    """Mark a folder as one of this kind, with a new id; an older mark, or that of a faster run, stays."""
+    check_folder(mark)
+    if read_mark(mark, kind) is not None:
+        return
     text = json.dumps({kind: secrets.token_hex(16), "format": _FORMAT}) + "\n"
     with writing(mark.parent), temporary_folder(mark.parent) as drafts:
         draft = drafts / mark.name

@@ -176,13 +176,7 @@ class Index:
     def rows(
         self, state: str | None = None, *, shard: Shard = WHOLE, warned: bool = False
     ) -> Iterator[PairState]:
-        """Yield the pairs of the table in its order, one at a time in memory.
-
-        Args:
-            state: only pairs in this state.
-            shard: only pairs of this shard.
-            warned: only pairs with warnings.
-        """
+        """Yield the pairs of the table in its order, one at a time in memory; ``warned``: with warnings."""
         which, values = _which(shard, state)
         which += " AND warnings <> '[]'" if warned else ""
         query = f"SELECT {_ALL} FROM pairs WHERE {which} ORDER BY number"

@@ -15,14 +15,13 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
-from rscc.files import parsed_json, read_file
 from rscc.text.change_facts import DIRECTIONS
 from workflows.archive.folder import THUMBNAILS
 from workflows.archive.index import DONE, FAILED, PairState
 from workflows.archive.layers.stac import pair_geometry
 from workflows.archive.reasons import failure_reasons, without_names
 from workflows.archive.reports import done_report
-from workflows.archive.state import read_state
+from workflows.archive.state import read_json, read_state
 from workflows.report.change import Change
 from workflows.report.geojson import collection_bbox, parts_of
 from workflows.report.record import text_in
@@ -182,31 +181,25 @@ def _placed(ground: Ground | None, plane: dict[str, Any]) -> dict[str, Any]:
     """Return the place of a pair: ``at``, and ``rings`` on the plane."""
     if ground is None:
         return {"at": None, "rings": []}
-    middle = max(parts_of(ground), key=lambda part: part.area).representative_point()
-    rings = []
-    for part in parts_of(ground):
-        corners = _on_plane(shapely.get_coordinates(part.exterior)[:-1], plane)
-        rings.append([round(float(value), 3) for value in corners.ravel()])
+    parts = parts_of(ground)
+    middle = max(parts, key=lambda part: part.area).representative_point()
+    rings = [_on_plane(shapely.get_coordinates(part.exterior)[:-1], plane) for part in parts]
     return {"at": [round(middle.x, 5), round(middle.y, 5)], "rings": rings}
 
 
-def _on_plane(corners: np.ndarray, plane: dict[str, Any]) -> np.ndarray:
-    """Return longitudes and latitudes, (n, 2), as x and y on the plane."""
+def _on_plane(corners: np.ndarray, plane: dict[str, Any]) -> list[float]:
+    """Return longitudes and latitudes, (n, 2), as x and y on the plane, one after another."""
     # East of the western edge, though it may be numbered from the other side.
     turn = 360 if corners[:, 0].min() < plane["west"] else 0
-    return np.column_stack(
-        [
-            (corners[:, 0] + turn - plane["west"]) * plane["across"],
-            (plane["north"] - corners[:, 1]) * plane["along"],
-        ]
-    )
+    x = (corners[:, 0] + turn - plane["west"]) * plane["across"]
+    y = (plane["north"] - corners[:, 1]) * plane["along"]
+    return [round(float(value), 3) for value in np.column_stack([x, y]).ravel()]
 
 
 def _box(ground: Ground, plane: dict[str, Any]) -> list[float]:
     """Return west, north, east and south of the largest part of a change on the plane."""
     west, south, east, north = max(parts_of(ground), key=lambda part: part.area).bounds
-    corners = _on_plane(np.array([[west, north], [east, south]]), plane)
-    return [round(float(value), 3) for value in corners.ravel()]
+    return _on_plane(np.array([[west, north], [east, south]]), plane)
 
 
 def _largest(changes: list[tuple[Change, int, Path]]) -> list[tuple[Change, int, Path]]:
@@ -214,43 +207,34 @@ def _largest(changes: list[tuple[Change, int, Path]]) -> list[tuple[Change, int,
 
 
 def _change_rows(changes: Sequence[tuple[Change, int, Path]], plane: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what the page shows of each change, with the number and the report of its pair.
-
-    Thumbnails are JPEGs in base64, of the first changes that have some.
-    """
+    """Return what the page shows of each change; the first ones that have thumbnails have them in base64."""
     rows, room = [], _THUMBNAILS
     thumbnails = lru_cache(maxsize=64)(_thumbnails)
     for change, pair, report in changes:
         pictures = thumbnails(report.with_name(THUMBNAILS)).get(str(change.id), [])
         room -= sum(map(len, pictures))
-        box = _box(change.geometry, plane)
-        rows.append({**_row(change), "pair": pair, "box": box, "dates": pictures * (room > 0)})
+        rows.append(
+            {
+                "id": change.id,
+                "caption": change.caption[:_CAPTION],
+                "direction": change.direction if change.direction in DIRECTIONS else UNNAMED,
+                "kinds": sorted({*change.came, *change.gone}) or ["not stated"],
+                "area_m2": round(change.area_m2, 2),
+                "score": change.score,
+                "pair": pair,
+                "box": _box(change.geometry, plane),
+                "dates": pictures * (room > 0),
+            }
+        )
     return rows
-
-
-def _row(change: Change) -> dict[str, Any]:
-    return {
-        "id": change.id,
-        "caption": change.caption[:_CAPTION],
-        "direction": change.direction if change.direction in DIRECTIONS else UNNAMED,
-        "kinds": sorted({*change.came, *change.gone}) or ["not stated"],
-        "area_m2": round(change.area_m2, 2),
-        "score": change.score,
-    }
 
 
 def _thumbnails(path: Path) -> Mapping[str, list[str]]:
     """Return the thumbnails of a pair by the ids of its changes; the file may come from anybody."""
-    try:
-        content = parsed_json(read_file(path, _LARGEST_FILE))
-    except (OSError, ValueError):
-        return {}
     return {
         number: dates
-        for number, dates in (content.items() if isinstance(content, dict) else ())
-        if isinstance(dates, list) and len(dates) == 2 and all(map(_is_base64, dates))
+        for number, dates in read_json(path, _LARGEST_FILE).items()
+        if isinstance(dates, list)
+        and len(dates) == 2
+        and all(isinstance(date, str) and _BASE64.fullmatch(date) for date in dates)
     }
-
-
-def _is_base64(text: Any) -> bool:
-    return isinstance(text, str) and _BASE64.fullmatch(text) is not None

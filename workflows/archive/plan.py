@@ -51,7 +51,8 @@ def model_for(
         except (TilingError, OptionInvalid):
             continue  # the run says what is wrong with it
     counts = Counter(name for _, name, _ in choices)
-    kept = _begun_with(folder)
+    begun_with = text_in(read_json(folder.record), "model", "name")
+    kept = next((card.name for card in available_models() if card.name == begun_with), None)
     chosen = kept or (counts.most_common(1)[0][0] if counts else DEFAULT_MODEL)
     own = [used for _, name, used in choices if name == chosen]
     others = [pair for pair, name, _ in choices if name != chosen]
@@ -64,11 +65,6 @@ def model_for(
             f"own, with --model {names}"
         )
     return chosen, next((used for used in own if used.force), own[0] if own else options), warning
-
-
-def _begun_with(folder: ArchiveFolder) -> str | None:
-    name = text_in(read_json(folder.record), "model", "name")
-    return next((card.name for card in available_models() if card.name == name), None)
 
 
 def settings_key(options: SceneOptions, card: ModelCard) -> str:
@@ -111,9 +107,7 @@ def keyed_rows(
     same, and its id is added to ``missing``.
 
     Args:
-        rows: the table.
         index: of the archive; it keeps the hashes of files.
-        settings: the :func:`settings_key`.
         progress: called with the stage ``scenes``.
         missing: takes the ids of pairs that are done and whose scenes are gone.
     """

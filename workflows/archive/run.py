@@ -38,10 +38,8 @@ class ArchiveSummary:
     Attributes:
         pairs: in the table, or in the shard.
         done: pairs that have a report now.
-        failed: pairs that have none.
         skipped_as_done: pairs that were done when the run began.
         changes: in all reports; ``area_m2`` their square metres.
-        seconds: that the run took.
         reasons: why pairs failed, the most frequent first; ``warnings`` of those done, likewise.
         kept: ids of pairs with an outdated report that people have marked.
         left: pairs of other shards that are still to be done; the layers are written when there are none.
@@ -79,19 +77,16 @@ def run_archive(
     The first Ctrl-C lets the running pairs finish, the second abandons them; both end in KeyboardInterrupt.
 
     Args:
-        rows: the pairs.
         folder: the archive; it is made if it does not exist.
-        card: of the model.
         engine_factory: makes the engine, called if there is anything to do.
         scene: how every pair is read; dates come from the rows. Addresses of the rows may lead to the public
             network and to its ``allow_hosts``.
-        options: which pairs are done.
         progress: called with the stages ``scenes``, ``pairs`` and ``layers``.
         notice: called with lines for a person.
         warn: called with lines that somebody should act upon.
 
     Raises:
-        NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
+        FolderOccupied, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
         ArchiveBusy: another run works on it.
         OutputExists: a damaged report has marks of people.
         ScenesUnreachable: storage or server seem to be away.
@@ -108,7 +103,8 @@ def run_archive(
         for pair in archive.state.damaged:
             archive.set_aside(pair)
         if missing and warn is not None:
-            warn(_without_scenes_line(missing))
+            reports = counted(len(missing), "finished pair")
+            warn(f"scenes of {reports} are missing or unreadable ({_first(missing)}); the reports stay")
         archive.save()
         kept = [*planned.kept]
 
@@ -134,7 +130,10 @@ def run_archive(
             try:
                 archive.write_layers(progress)
             except ReportsDamaged as damaged:
-                (warn or say)(_damaged_line(damaged.pairs))
+                reports = (
+                    f"{counted(len(damaged.pairs), 'damaged report')} made again ({_first(damaged.pairs)})"
+                )
+                (warn or say)(f"{reports}; the damaged file is kept as {DAMAGED}")
                 skipped -= len(damaged.pairs)
                 work()
                 archive.write_layers(progress)
@@ -199,24 +198,13 @@ def _plan_line(planned: Planned) -> str:
         "report removed or damaged": planned.removed,
     }
     why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-    failed = f", {planned.failed:,} failed before (--retry-failed does them again)" if planned.failed else ""
-    kept = f", {len(planned.kept):,} kept with marks of people (--overwrite)" if planned.kept else ""
-    return (
-        f"{counted(planned.total, 'pair')}: {planned.done:,} done already, {planned.pending:,} to do"
-        + (f" ({why})" if why else "")
-        + failed
-        + kept
-    )
-
-
-def _damaged_line(pairs: Sequence[str]) -> str:
-    reports = counted(len(pairs), "damaged report")
-    return f"{reports} made again ({_first(pairs)}); the damaged file is kept as {DAMAGED}"
-
-
-def _without_scenes_line(pairs: Sequence[str]) -> str:
-    reports = counted(len(pairs), "finished pair")
-    return f"scenes of {reports} are missing or unreadable ({_first(pairs)}); the reports stay"
+    line = f"{counted(planned.total, 'pair')}: {planned.done:,} done already, {planned.pending:,} to do"
+    line += f" ({why})" if why else ""
+    if planned.failed:
+        line += f", {planned.failed:,} failed before (--retry-failed does them again)"
+    if planned.kept:
+        line += f", {len(planned.kept):,} kept with marks of people (--overwrite)"
+    return line
 
 
 def _first(pairs: Sequence[str]) -> str:
@@ -238,12 +226,9 @@ def _write_record(
         "table": {"pairs": len(rows), "sha256": names},
     }
     earlier = read_json(archive.folder.record)
-    if engine is not None:
-        record |= {"versions": versions(), "engine": engine}
-    elif earlier:
-        record = earlier | record
-    else:
+    if engine is None and not earlier:
         return
+    record = earlier | record if engine is None else record | {"versions": versions(), "engine": engine}
     record = json.loads(json.dumps(record))
     if record != earlier:
         text = json.dumps(record, ensure_ascii=False, indent=1) + "\n"

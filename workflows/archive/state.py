@@ -173,10 +173,10 @@ def _read_item(folder: ArchiveFolder, pair: str) -> dict[str, Any]:
     return {**texts, **numbers, "time": stamp_of(f"{path}") / 1e9 or None}
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file of at most a megabyte; empty if it is missing or damaged."""
+def read_json(path: Path, most: int = 2**20) -> dict[str, Any]:
+    """Return the object in a JSON file of at most ``most`` bytes; empty if it is missing or damaged."""
     try:
-        content = parsed_json(read_file(path, 2**20))
+        content = parsed_json(read_file(path, most))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -50,8 +50,7 @@ class Verification:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        findings = [finding.as_dict() for finding in self.findings]
-        return {"path": str(self.path), "state": self.state, "findings": findings}
+        return {"path": str(self.path), "state": self.state, "findings": list(map(vars, self.findings))}
 
 
 @dataclass

@@ -65,7 +65,6 @@ def caption(
 ) -> None:
     """Find and describe the changes between BEFORE and AFTER, and write them as a map layer."""
     from workflows import caption_scene
-    from workflows.files import style_path
     from workflows.scene.given.read import with_changes
     from workflows.scene.resolution import chosen_model
     from workflows.scenes import read_headers
@@ -120,7 +119,9 @@ def caption(
     lines += [f"page    {page} (open it in a browser)" for page in written]
     if options.keep_maps is not None:
         lines.append(f"maps    {options.keep_maps} (for rscc convert and explain)")
-    terminal.result("\n".join([in_lines(report.run["summary"]["text"]), "", *lines]), facts)
+    width = min(WIDTH, shutil.get_terminal_size().columns)
+    summary = textwrap.wrap(report.run["summary"]["text"], width)
+    terminal.result("\n".join([*summary, "", *lines]), facts)
 
 
 def _sorted_outputs(outputs: Sequence[Path], html: Path | None, after: str) -> tuple[list[Path], list[Path]]:
@@ -186,11 +187,6 @@ def caption_summary(run: dict[str, Any], count: int, area: float, target: Path, 
     if run["resumed_tiles"]:
         lines.append(f"resumed {run['resumed_tiles']:,} tiles were finished by an earlier run")
     return printable_lines([*lines, f"report  {target} ({_opened(target)})"])
-
-
-def in_lines(text: str) -> str:
-    """Return a summary in lines of the terminal, at most :data:`WIDTH` letters each."""
-    return "\n".join(textwrap.wrap(text, min(WIDTH, shutil.get_terminal_size().columns)))
 
 
 def _opened(target: Path) -> str:

@@ -27,5 +27,5 @@ def doctor(
         if not terminal.as_json:
             terminal.notice(f"{finding.state:<6}{finding.subject:<10}{finding.detail}", err=False)
     code = 1 if any(finding.state == WRONG for finding in findings) else 0
-    terminal.result("", {"findings": [finding.as_dict() for finding in findings], "exit_code": code})
+    terminal.result("", {"findings": list(map(vars, findings)), "exit_code": code})
     raise typer.Exit(code)

@@ -80,8 +80,7 @@ def monitor(
 
     with terminal.progress() as update:
         result = run_monitor(scenes or [], output, options, load, update, feed=feed, notify=notify)
-    done = result.update
-    assert done is not None
+    done = result.done
     terminal.warn(*done.warnings, *(f"{place}: {why}" for place, why in done.failed.items()))
     terminal.result(_summary(result, since), _facts(result, since))
     if done.failed:
@@ -91,13 +90,11 @@ def monitor(
 
 
 def _summary(result: Monitor, since: str | None) -> str:
-    done = result.update
-    assert done is not None
+    done = result.done
     scenes, places = counted(done.scenes, "scene"), counted(done.places, "place")
     lines = [f"{counted(done.new_scenes, 'new scene')}; {scenes} of {places} in {result.path}"]
-    states = [one.state for news in done.news.values() for one in news]
-    said = [f"{states.count(state)} {state}" for state in STATES]
-    new = ", ".join(words for words in said if not words.startswith("0 "))
+    states = Counter(one.state for news in done.news.values() for one in news)
+    new = ", ".join(f"{states[state]} {state}" for state in STATES if states[state])
     lines.append(f"events   {new or 'none new'}")
     stories = result.stories()
     lines += ["", *stories[:MOST_STORIES]]
@@ -148,8 +145,7 @@ def state_text(state: dict[str, Any]) -> str:
 def _facts(result: Monitor, since: str | None) -> dict[str, Any]:
     from workflows.monitor.run import as_facts
 
-    done = result.update
-    assert done is not None
+    done = result.done
     facts: dict[str, Any] = {
         "output": str(result.path),
         "new_scenes": done.new_scenes,

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,12 +22,12 @@ def print_event(event: str, **members: Any) -> None:
     typer.echo(printable_json({"event": event, **members}), err=True)
 
 
-def progress_events(clock: Callable[[], float] = time.monotonic) -> Progress:
+def progress_events() -> Progress:
     """Return a function of (stage, done, total) that prints an event if there is something new."""
     printed: dict[str, tuple[int, int, float]] = {}
 
     def update(stage: str, done: int, total: int) -> None:
-        before, now = printed.get(stage), clock()
+        before, now = printed.get(stage), time.monotonic()
         if before is not None:
             is_early = now - before[2] < PAUSE and done != total
             if is_early or before[:2] == (done, total):

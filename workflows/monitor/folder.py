@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from rscc.files import atomic_write, parsed_json, read_file
-from workflows.archive.folder import can_be_marked, locked, read_mark, without_mark, write_mark, writing
-from workflows.errors import MonitorDamaged, MonitorMissing, NotAMonitor
-from workflows.files import check_folder
+from workflows.archive.folder import can_be_marked, known_mark, locked, read_mark, write_mark, writing
+from workflows.errors import FolderOccupied, MonitorDamaged
 from workflows.pairs.names import is_pair_id
 
 MARK = "rscc-monitor.json"
@@ -50,32 +49,23 @@ class MonitorFolder:
         return read_mark(self.mark, "monitor") is not None
 
     def monitor_id(self) -> str:
-        """Return the id in the mark.
-
-        Raises:
-            MonitorMissing: there is no mark, or no folder.
-        """
-        found = read_mark(self.mark, "monitor")
-        if found is None:
-            raise MonitorMissing(without_mark(self.path, "rscc monitor"))
-        return found
+        """Return the id in the mark; raises MarkMissing."""
+        return known_mark(self.mark, "monitor", "rscc monitor")
 
     def create(self) -> None:
         """Make the folder and those above it, unless they are there.
 
         Raises:
-            NotAMonitor: other files are in it, or a link, pipe or device lies among its places.
+            FolderOccupied: other files are in it, or a link, pipe or device lies among its places.
             OutputNotWritable: the system refused.
         """
         if not can_be_marked(self.mark) and not self.is_monitor():
-            raise NotAMonitor(f"{self.path}: not empty, and has no {MARK}; give a new or an empty folder")
+            raise FolderOccupied(f"{self.path}: not empty, and has no {MARK}; give a new or an empty folder")
         if wrong := self._not_ours():
-            raise NotAMonitor(f"{wrong}: is no file or folder of this monitor; remove it")
+            raise FolderOccupied(f"{wrong}: is no file or folder of this monitor; remove it")
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
-        check_folder(self.mark)
-        if not self.is_monitor():
-            write_mark(self.mark, "monitor")
+        write_mark(self.mark, "monitor")
         with writing(self.path):
             self.places.mkdir(exist_ok=True)
 

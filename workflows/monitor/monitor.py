@@ -55,11 +55,17 @@ class Monitor:
         """Its places, each with its events; read when first used.
 
         Raises:
-            MonitorMissing, MonitorDamaged: it cannot be read.
+            MarkMissing, MonitorDamaged: it cannot be read.
         """
         folder = MonitorFolder(self.path)
         folder.monitor_id()
         return view_monitor(folder)
+
+    @property
+    def done(self) -> Update:
+        """What the run did that made this object."""
+        assert self.update is not None, "it was only opened"
+        return self.update
 
     @property
     def all_events(self) -> list[Event]:
@@ -92,13 +98,9 @@ class Monitor:
             DateInvalid: it is no year, month or day in ISO form.
         """
         first = PartialDate(parse_date(date)).first
-
-        def latest(event: Event) -> PartialDate | None:
-            return max((PartialDate(turn.date) for turn in event.history.turns), default=None)
-
-        dated = [(latest(event), event) for event in self.all_events if event.state != "dropped"]
-        changed = [(date, event) for date, event in dated if date is not None and date.last >= first]
-        return [event for _, event in sorted(changed, key=lambda one: one[0])]
+        turned = [event for event in self.all_events if event.state != "dropped" and event.history.turns]
+        dated = [(PartialDate(event.history.turns[-1].date), event) for event in turned]
+        return [event for last, event in sorted(dated, key=lambda one: one[0]) if last.last >= first]
 
     @speaks_python
     def page(self, path: str | Path, place: str | None = None, overwrite: bool = False) -> Path:
@@ -210,10 +212,8 @@ def monitor(
 
     feed_file = None if feed is None else Path(feed)
     result = run_monitor(sources, out, chosen, load, progress, feed=feed_file, notify=notify)
-    update = result.update
-    if update is not None:
-        for text in (*update.warnings, *update.failed.values()):
-            warnings.warn(in_python(text), stacklevel=3)
+    for text in (*result.done.warnings, *result.done.failed.values()):
+        warnings.warn(in_python(text), stacklevel=3)
     return result
 
 

@@ -186,10 +186,7 @@ def _date_of_folders(name: str) -> str | None:
 
 
 def _date_of_folder(folder: str) -> str | None:
-    """Return the day in a folder's name, or a year or month that is the whole name.
-
-    Other names may contain years.
-    """
+    """Return the day in a folder's name, or a year or month that is the whole name: others contain years."""
     # With a suffix, so that a dot in the name does not begin one.
     date = scene_date(f"{folder}.x", {}).value
     is_whole = date is not None and folder.replace("_", "-") == date

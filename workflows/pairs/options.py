@@ -32,7 +32,6 @@ class CatalogOptions(ServerOptions):
         min_overlap: minimum overlap of a pair, in percent of the smaller scene.
         match: regular expression whose group in a scene's path, under its folder, is its site; with two
             folders, the part that both paths of a pair have in common.
-        glob: pattern of the file names of scenes.
     """
 
     pair: PairRule = option(  # noqa: RUF009

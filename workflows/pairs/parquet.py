@@ -84,11 +84,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _shapes(path: Path, geo: bytes) -> tuple[list[Any], str]:
-    """Return the geometry of each row in degrees of WGS84, and the name of its column.
-
-    Raises:
-        UnsafeReference: its CRS, in the metadata ``geo`` of GeoParquet, names a file.
-    """
+    """Return the geometry of each row in degrees of WGS84, and the name of its column."""
     import geopandas
 
     facts = parsed_json(geo)

@@ -16,7 +16,6 @@ class PairRow:
             leading dot, unique in its table regardless of case.
         before, after: the scenes: absolute paths, or addresses that :func:`tiling.location.locate` accepts.
         date_before, date_after: ISO dates (year, month or day); None: from tags or file names.
-        site: the place that the pair belongs to.
         cloud_before, cloud_after: cloud cover in percent.
         changes: file with changes that are described instead of searched, an absolute path, perhaps with
             ``|layername=LAYER`` behind it.

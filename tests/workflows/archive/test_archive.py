@@ -18,7 +18,7 @@ from filelock import FileLock
 from workflows import SceneOptions
 from workflows.archive.archive import Archive
 from workflows.archive.claim import Claim
-from workflows.errors import ArchiveBusy, NotAnArchive, ReportsDamaged
+from workflows.errors import ArchiveBusy, FolderOccupied, ReportsDamaged
 
 
 def brighten(path: Path) -> None:
@@ -223,7 +223,7 @@ def test_two_runs_on_one_archive_are_refused(made, out):
 def test_a_folder_of_something_else_is_left_alone(made, out):
     out.mkdir()
     (out / "thesis.txt").write_text("years of work")
-    with pytest.raises(NotAnArchive):
+    with pytest.raises(FolderOccupied):
         run(made, out)
     assert [path.name for path in out.iterdir()] == ["thesis.txt"]
 

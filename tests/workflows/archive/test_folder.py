@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from workflows.archive.claim import Claim, claim_shard
 from workflows.archive.folder import MARK, ArchiveFolder
-from workflows.errors import ArchiveBusy, ArchiveMissing, NotAnArchive, OutputNotWritable
+from workflows.errors import ArchiveBusy, FolderOccupied, MarkMissing, OutputNotWritable
 
 OLD = {"changes.geojson": b"old", "item.json": b"{}"}
 NEW = {"changes.geojson": b"new" * 1000, "changes.qml": b"<qgis/>", "item.json": b"{}"}
@@ -56,7 +56,7 @@ def killed_at_each_step(tmp_path, prepare, action):
 
 def test_a_new_archive_has_a_mark_and_keeps_it(tmp_path):
     folder = ArchiveFolder(tmp_path / "archive")
-    with pytest.raises(ArchiveMissing):
+    with pytest.raises(MarkMissing):
         folder.archive_id()
     folder.create()
     first = folder.archive_id()
@@ -81,10 +81,10 @@ def test_nothing_is_written_into_a_folder_of_other_files(tmp_path):
         (mine / name).mkdir(parents=True)
         (mine / name / "thesis.txt").write_text("years of work")
     before = files(mine)
-    with pytest.raises(NotAnArchive):
+    with pytest.raises(FolderOccupied):
         ArchiveFolder(mine).create()
     assert files(mine) == before
-    with pytest.raises(NotAnArchive):
+    with pytest.raises(FolderOccupied):
         ArchiveFolder(mine / "work/new/a/thesis.txt").create()
 
 
@@ -115,7 +115,7 @@ def test_a_mark_of_another_kind_is_none(tmp_path, mark):
         os.mkfifo(folder.mark)
     else:
         folder.mark.write_text(mark)
-    with pytest.raises(NotAnArchive):
+    with pytest.raises(FolderOccupied):
         folder.create()
 
 
@@ -129,7 +129,7 @@ def test_a_folder_that_is_a_link_is_not_followed(tmp_path, name):
         (elsewhere / inner / "mine.txt").touch()
     (claim.folder.path / name).symlink_to(elsewhere)
     before = files(elsewhere)
-    with pytest.raises(NotAnArchive):
+    with pytest.raises(FolderOccupied):
         ArchiveFolder(claim.folder.path).create()
     assert files(elsewhere) == before
 

@@ -8,7 +8,7 @@ import pytest
 from archive_rows import change, fill, report
 
 from workflows.archive.sample import draw_sample
-from workflows.errors import ArchiveMissing, NothingToSample, ReportsDamaged
+from workflows.errors import MarkMissing, NothingToSample, ReportsDamaged
 from workflows.pairs.rows import PairRow
 from workflows.report.reading import open_report
 
@@ -58,7 +58,7 @@ def test_a_sample_says_of_all_its_pairs_only_what_is_true_of_all(archive, tmp_pa
 
 
 def test_what_cannot_be_drawn_from_is_refused(tmp_path, archive):
-    with pytest.raises(ArchiveMissing):
+    with pytest.raises(MarkMissing):
         draw_sample(tmp_path, 3)
     with pytest.raises(NothingToSample):
         draw_sample(fill(tmp_path / "empty", {row("a"): found("a", 0), row("b"): None}).path, 3)

@@ -16,7 +16,7 @@ from rasters import north_up
 
 import rscc
 from tiling import SceneDamaged
-from workflows.errors import ArchiveBusy, MonitorDamaged, MonitorMissing, NoScenes, NotAMonitor
+from workflows.errors import ArchiveBusy, FolderOccupied, MarkMissing, MonitorDamaged, NoScenes
 from workflows.monitor.discovery import find_scenes
 from workflows.monitor.folder import MonitorFolder
 from workflows.monitor.monitor import run_monitor
@@ -50,7 +50,7 @@ def test_every_option_is_a_typed_keyword_and_errors_name_them(tmp_path):
     with pytest.raises(TypeError, match="confrim"):
         rscc.monitor(tmp_path, tmp_path / "out", confrim=3)
     write_series(tmp_path / "town")
-    with pytest.raises(NotAMonitor, match=r"empty folder$"):
+    with pytest.raises(FolderOccupied, match=r"empty folder$"):
         rscc.monitor(tmp_path / "town", tmp_path)
 
 
@@ -134,8 +134,8 @@ def test_new_scenes_with_damaged_pixels_are_left_out_and_known_ones_keep_the_sta
 
     def finder(series, *rest):
         for scene in series.scenes:
-            if damaged and scene.source == str(paths[3]):
-                raise SceneDamaged(f"{scene.source}: damaged", scene.source)
+            if damaged and scene.info.path == str(paths[3]):
+                raise SceneDamaged(f"{paths[3]}: damaged", str(paths[3]))
         return find_squares(series, *rest)
 
     for _ in range(2):
@@ -249,7 +249,7 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     write_series(tmp_path / "town")
-    with pytest.raises(NotAMonitor, match="mine"):
+    with pytest.raises(FolderOccupied, match="mine"):
         update(tmp_path / "mine", tmp_path / "town")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
@@ -267,7 +267,7 @@ def test_a_link_in_a_monitor_is_not_followed(tmp_path, place):
     if link.is_dir():
         link.rmdir()
     link.symlink_to(tmp_path / "mine")
-    with pytest.raises(NotAMonitor, match=link.name):
+    with pytest.raises(FolderOccupied, match=link.name):
         MonitorFolder(tmp_path / "out").create()
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["step-1.json"]
 
@@ -276,7 +276,7 @@ def test_scenes_without_dates_are_refused(tmp_path):
     write_painted(tmp_path / "before.tif")
     with pytest.raises(NoScenes, match=r"before\.tif"):
         update(tmp_path / "out", tmp_path)
-    with pytest.raises(MonitorMissing, match="out"):
+    with pytest.raises(MarkMissing, match="out"):
         update(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

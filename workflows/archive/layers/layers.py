@@ -15,6 +15,7 @@ import shapely
 from shapely.geometry import MultiPolygon
 
 from rscc.files import guarded_cell, parsed_json, read_file
+from rscc.sequences import batches
 from workflows.archive.claim import Claim
 from workflows.archive.folder import REPORT, ArchiveFolder
 from workflows.archive.index import DONE, PairState
@@ -130,26 +131,24 @@ def _tables(
     def all_changes(stream: Any) -> Iterator[Row]:
         """Yield the rows of the changes, and write those of the pairs."""
         nonlocal record
-        waiting, number = [], 0
-        for number, row in enumerate(rows(), start=1):
-            try:
-                report = _report(folder, row)
-                pair = _pair(row, report)
-                changes = [] if report is None else [change_row(feature) for feature in report["features"]]
-                shared = None if report is None else {name: report["rscc"][name] for name in _SHARED}
-            except Exception:  # a tampered report may make shapely raise anything
-                damaged.append(row.pair)
-                continue
-            yield from ({"pair": row.pair, "site": row.site, **change} for change in changes)
-            if shared is not None:
-                record = shared if record is None else in_common(record, shared)
-            waiting.append(pair)
-            if len(waiting) == GROUP:
-                stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
-                waiting.clear()
-                done(number)
-        if waiting:
-            stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
+        number = 0
+        for group in batches(rows(), GROUP):
+            sound = []
+            for row in group:
+                try:
+                    report = _report(folder, row)
+                    pair, found = _pair(row, report), [] if report is None else report["features"]
+                    changes = [change_row(feature) for feature in found]
+                    shared = None if report is None else {name: report["rscc"][name] for name in _SHARED}
+                except Exception:  # a tampered report may make shapely raise anything
+                    damaged.append(row.pair)
+                    continue
+                yield from ({"pair": row.pair, "site": row.site, **change} for change in changes)
+                if shared is not None:
+                    record = shared if record is None else in_common(record, shared)
+                sound.append(pair)
+            stream.write_batch(pa.RecordBatch.from_pylist(sound, _PAIRS))
+            number += len(group)
             done(number)
 
     with pa.OSFile(str(pairs), "wb") as sink, pa.ipc.new_stream(sink, _PAIRS) as stream:

@@ -31,7 +31,7 @@ PROCESSING = "https://stac-extensions.github.io/processing/v1.2.0/schema.json"
 _LEVEL = "L4"
 # An item needs a time; these bounds stand for an unknown date.
 _EVER, _STILL = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
-_JSON, _GEOJSON = "application/json", "application/geo+json"
+_JSON, _GEOJSON, _XML = "application/json", "application/geo+json", "application/xml"
 
 
 def stac_item(row: PairState, report: Mapping[str, Any], key: str = "") -> dict[str, Any]:
@@ -79,12 +79,7 @@ def stac_item(row: PairState, report: Mapping[str, Any], key: str = "") -> dict[
         "links": [{"rel": rel, "href": "../../catalog.json", "type": _JSON} for rel in ("root", "parent")],
         "assets": {
             "changes": {"href": f"./{REPORT}", "type": _GEOJSON, "title": "Changes", "roles": ["data"]},
-            "style": {
-                "href": f"./{STYLE}",
-                "type": "application/xml",
-                "title": "Style for QGIS",
-                "roles": ["metadata"],
-            },
+            "style": {"href": f"./{STYLE}", "type": _XML, "title": "Style for QGIS", "roles": ["metadata"]},
         },
     }
     if geometry is not None:

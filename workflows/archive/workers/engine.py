@@ -233,9 +233,6 @@ class Engine:
         """Return the outcome of a task whose workers died; on a cluster once it has been tried alone.
 
         Dask blames every task on a worker that dies, not only the one that runs.
-
-        Raises:
-            WorkersUnable: no worker has answered yet, whatever the pair.
         """
         if self._silent_crashes >= 0:
             self._silent_crashes += 1
@@ -264,11 +261,7 @@ class Engine:
         )
 
     def _count_threads(self) -> None:
-        """Ask now and then how many threads the cluster has.
-
-        Raises:
-            SchedulerLost: the scheduler has not answered for two minutes, as when its process is stopped.
-        """
+        """Ask now and then how many threads the cluster has; raises SchedulerLost where none answers."""
         if time.monotonic() - self._asked <= CAPACITY_AGE:
             return
         self._asked = time.monotonic()
@@ -280,13 +273,7 @@ class Engine:
             raise self._lost()
 
     def _watch(self) -> None:
-        """Check that the scheduler answers and that there are workers.
-
-        Raises:
-            SchedulerLost: the scheduler does not answer.
-            WorkersUnable: there are no workers and none will come: those of this machine have died, or every
-                worker so far died in its first task.
-        """
+        """Check that the scheduler answers and that there are workers, or may come; raises as ``wait``."""
         if self._open.status != "running":
             raise self._lost()
         self._count_threads()

@@ -94,18 +94,19 @@ backends["unix"] = SocketBackend()
 logging.getLogger("distributed.comm.tcp").setLevel(logging.CRITICAL)
 
 
-class LocalScheduler(Scheduler):
-    """A scheduler without the HTTP server that Dask opens on every network interface."""
+class _NoServer:
+    """Without the HTTP server that Dask opens on every network interface."""
 
     def start_http_server(self, *arguments: Any, **options: Any) -> None:
         """Open nothing."""
 
 
-class LocalWorker(Worker):
+class LocalScheduler(_NoServer, Scheduler):
+    """A scheduler without an HTTP server."""
+
+
+class LocalWorker(_NoServer, Worker):
     """A worker without an HTTP server; unpickling it in a new process registers the transport."""
-
-    def start_http_server(self, *arguments: Any, **options: Any) -> None:
-        """Open nothing."""
 
 
 class LocalNanny(Nanny):
@@ -132,17 +133,13 @@ def local_cluster(
         allowed_failures: workers that may die of a task before Dask gives the task up.
         preload: module that worker processes have loaded before they start.
     """
-    variables = {
-        "OMP_NUM_THREADS": str(threads),
-        "MKL_NUM_THREADS": str(threads),
-        "OMP_WAIT_POLICY": "PASSIVE",
-    }
+    threads_of = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
     settings = {
         "distributed.scheduler.allowed-failures": allowed_failures,
         "distributed.scheduler.worker-saturation": 1.0,
         # Only the nanny's limit: a worker that pauses would wait for ever for memory that the model holds.
         **{f"distributed.worker.memory.{limit}": False for limit in ("target", "spill", "pause")},
-        "distributed.nanny.pre-spawn-environ": variables,
+        "distributed.nanny.pre-spawn-environ": {**threads_of, "OMP_WAIT_POLICY": "PASSIVE"},
         "distributed.worker.profile.enabled": False,
         "distributed.admin.log-format": "%(message)s",
     }
@@ -156,13 +153,13 @@ def local_cluster(
         place = _place(folder)
         nanny = {"nthreads": 1, "memory_limit": memory, "local_directory": str(folder), "silence_logs": 60}
         # Temporary maps of a worker that is killed go with the folder.
-        nanny["env"] = {"TMPDIR": str(folder)}
-        specification = {"cls": LocalNanny, "options": {**nanny, **place}}
+        environment = {"TMPDIR": str(folder)}
+        worker = {"cls": LocalNanny, "options": {**nanny, "env": environment, **place}}
         try:
             with _blocked_interrupts():
                 cluster = SpecCluster(
                     scheduler={"cls": LocalScheduler, "options": {**place, "dashboard": False}},
-                    workers=dict.fromkeys(range(1, workers + 1), specification),
+                    workers=dict.fromkeys(range(1, workers + 1), worker),
                     silence_logs=60,
                 )
         except (RuntimeError, OSError, TimeoutError) as error:

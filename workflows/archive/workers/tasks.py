@@ -39,8 +39,6 @@ class Task:
     """One pair to do.
 
     Attributes:
-        pair: its id.
-        before, after: the scenes.
         options: how the pair is read, with its own dates.
         maps: folder in which workers share the maps of a large pair; None: the pair is not split.
         split_above: tiles of a pair above which it is split.
@@ -61,14 +59,10 @@ class Outcome:
     """What became of a task.
 
     Attributes:
-        pair: the id of the pair.
         state: ``done``; ``refused``: the input or an option is wrong, another attempt is useless; ``failed``:
             another attempt may succeed; ``crashed``: the worker process ended.
         report: the GeoJSON file of a pair that is done.
-        error: name of the error's class.
         line: what went wrong, in one line without secrets of addresses.
-        worker: name of the worker.
-        seconds: that it took.
     """
 
     pair: str
@@ -149,9 +143,6 @@ def run_task(
     """Do a task; whatever goes wrong is part of the outcome, never raised.
 
     Args:
-        task: the task.
-        captioner: the model.
-        worker: name of this worker.
         in_parts: called with the parts of a large pair, to have other workers write its maps; returns whether
             they could. None never splits a pair.
     """

@@ -57,7 +57,6 @@ class Content:
 
     Attributes:
         kind: one of :data:`PICTURES` or :data:`NO_PICTURES`.
-        gsd: metres per pixel.
         band: the name of the only band, as in the file name; empty for other contents.
         scene: the file name without the band, and the grid: equal for the bands of one scene.
     """
@@ -81,14 +80,11 @@ def kind_by_name(name: str, bands: int = 1) -> str | None:
     """
     path = PurePosixPath(name.lower())
     words = _words(path.stem)
-    groups = [_ALWAYS] if bands > 2 else [_ALWAYS, _OF_ONE_BAND]
-    for kinds in groups:
-        for kind, pattern in kinds.items():
-            if _any(pattern, words):
-                return kind
-    if bands <= 2:
-        return next((kind for kind, pattern in _FOLDERS.items() if _any(pattern, path.parts[:-1])), None)
-    return None
+    few = bands <= 2
+    told = [kind for kind, pattern in _ALWAYS.items() if _any(pattern, words)]
+    told += [kind for kind, pattern in _OF_ONE_BAND.items() if few and _any(pattern, words)]
+    told += [kind for kind, pattern in _FOLDERS.items() if few and _any(pattern, path.parts[:-1])]
+    return told[0] if told else None
 
 
 def _any(pattern: str, words: Iterable[str]) -> bool:

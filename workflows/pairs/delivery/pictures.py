@@ -39,7 +39,6 @@ class Pictures:
         stacks: those of ``scenes`` that have to be written first.
         chosen: what was chosen and why, a line for each kind of choice.
         warnings: what is doubtful about dates, and why some bands are not stacked.
-        rasters: number of rasters in the folder.
     """
 
     scenes: Sequence[Scene]
