@@ -69,5 +69,5 @@ def write_months(folder: Path, images: np.ndarray, dates: Sequence[str], **optio
     scenes = []
     for image, date in zip(images, dates, strict=True):
         path = write_scene(folder / f"{date}.tif", image, **{"transform": north_up(cell=30.0), **options})
-        scenes.append(SeriesScene(path.name, str(path), describe(path), PartialDate(date), date))
+        scenes.append(SeriesScene(path.name, describe(path), PartialDate(date), date))
     return Series(folder.name, folder, tuple(scenes))

@@ -51,7 +51,7 @@ def write_painted(
 
 def find_squares(series: Series, options: Any = None, progress: Any = None) -> list[FoundEvent]:
     """Return the bright squares of a series that are not in all of its scenes."""
-    images = np.stack([_grey(scene.source) for scene in series.scenes])  # (n, h, w)
+    images = np.stack([_grey(scene.info.path) for scene in series.scenes])  # (n, h, w)
     ever = ndimage.label((images == BRIGHT).any(axis=0))[0]
     events = []
     for number in range(1, ever.max() + 1):

@@ -36,7 +36,6 @@ _ONLY = {
 
 _Facts = tuple[str | None, float | None, str | None]
 """Date, clouds and site of a scene, as far as a table has them."""
-_NOTHING: _Facts = (None, None, None)
 
 
 @dataclass
@@ -70,13 +69,14 @@ def find_scenes(sources: Sequence[str], options: MonitorOptions, progress: Progr
     found = Found()
     files = [source for source, kind in zip(sources, kinds, strict=True) if kind == "file"]
     local = [name if is_address(name) or name.startswith("/vsi") else os.path.abspath(name) for name in files]
-    _add_headers(found, dict.fromkeys(local, _NOTHING), options, progress)
+    _add_headers(found, dict.fromkeys(local, (None, None, None)), options, progress)
     for source, kind in zip(sources, kinds, strict=True):
         if kind != "file":
             _ADDED[kind](found, source, options, progress)
-    chosen, excluded, warnings = choose(found.scenes, options)
-    found = Found(chosen, [*found.skipped, *excluded], [*found.warnings, *warnings], found.maps)
-    if not chosen:
+    found.scenes, excluded, warnings = choose(found.scenes, options)
+    found.skipped += excluded
+    found.warnings += warnings
+    if not found.scenes:
         why = next((one.line for one in found.skipped if one.line), "give other --from, --to or --max-cloud")
         raise NoScenes(f"{public_path(sources[0])}: no scene can be used; {why}")
     return found
@@ -120,13 +120,13 @@ def _add_headers(
 
 
 def _add_folder(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:
-    scenes = folder_scenes(source, options, progress, with_info=True)
-    for stack in scenes.stacks:
+    pictures = folder_scenes(source, options, progress, with_info=True)
+    for stack in pictures.stacks:
         write_stack(stack)
-    found.scenes += [scene for scene in scenes.scenes if scene.date]
-    found.warnings += scenes.warnings
-    undated = (without_date(scene.name) for scene in scenes.scenes if not scene.date)
-    found.skipped += [*scenes.skipped, *undated]
+    found.scenes += [scene for scene in pictures.scenes if scene.date]
+    found.warnings += pictures.warnings
+    found.skipped += pictures.skipped
+    found.skipped += [without_date(scene.name) for scene in pictures.scenes if not scene.date]
 
 
 def _add_table(found: Found, source: str, options: MonitorOptions, progress: Progress | None) -> None:

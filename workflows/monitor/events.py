@@ -36,14 +36,11 @@ class SeriesScene:
 
     Attributes:
         name: name in messages and outputs, unique in its series.
-        source: path or address to open.
-        info: its header.
         date: its date, as precise as is known.
         key: hexadecimal digest of the scene's content and reading options; names files kept for it.
     """
 
     name: str
-    source: str
     info: SceneInfo
     date: PartialDate
     key: str
@@ -54,7 +51,6 @@ class Series:
     """The dated scenes of one place.
 
     Attributes:
-        place: name of the place.
         folder: where a finder may keep maps of single scenes, named by :attr:`SeriesScene.key`; it exists.
             They grow linearly with the scenes, and are made again when lost.
         scenes: in order of date, then of name.

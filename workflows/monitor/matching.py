@@ -83,12 +83,7 @@ def _assigned(
     same: np.ndarray,
     dates: Mapping[str, str],
 ) -> dict[int, int]:
-    """Return the number of the stored event that each found one continues, by its place in ``found``.
-
-    Args:
-        union: overlaps (found, stored) as shares of the union; ``part``: of the smaller outline.
-        same: whether the kind of change is the same.
-    """
+    """Return the number of the stored event that each found one continues, by its place in ``found``."""
     live = np.array([one.live for one in stored], bool)
     possible = np.where(live, (union >= LEAST_UNION) | (part >= LEAST_PART), (union >= REVIVED) & same)
     worth = np.where(possible, union + SAME_CHANGE * same + LIVE * live, 0.0)

@@ -67,7 +67,6 @@ class Place:
     """A place and its scenes.
 
     Attributes:
-        name: safe as the name of a folder.
         ground: footprint of the scene that it began with, in degrees.
         scenes: in order of date, then of name.
         opened: how to open scenes in this run, by their sources: their headers, or signed addresses.
@@ -110,7 +109,7 @@ class Place:
                 info = self.header(scene, options.reading)
             except TilingError as error:
                 raise ScenesMissing(f"{error}; the events of {self.name} need all of its scenes") from error
-            scenes.append(SeriesScene(scene.name, info.path, info, PartialDate(scene.date), scene.key))
+            scenes.append(SeriesScene(scene.name, info, PartialDate(scene.date), scene.key))
         return Series(self.name, folder, tuple(scenes))
 
     def add(self, scene: KnownScene) -> None:
@@ -202,10 +201,7 @@ def _is_gone(source: str) -> bool:
 
 
 def _is_twin(one: KnownScene, new: KnownScene) -> bool:
-    """Return whether a scene that is still there may be of the date of a new one, and has its name or pixels.
-
-    A month may be each of its days.
-    """
+    """Return whether a scene that is there may be of the date of a new one, and has its name or pixels."""
     if one.source == new.source or not (one.date.startswith(new.date) or new.date.startswith(one.date)):
         return False
     if (one.name, one.date) == (new.name, new.date):

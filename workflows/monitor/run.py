@@ -44,7 +44,6 @@ class Update:
         scenes, places: all that are known now.
         news: changes of state since the last run that ended, by place.
         failed: places that could not be updated, with the reason; they are as they were.
-        warnings: one line each.
         opened: as :class:`workflows.monitor.places.Place` has it, of all places.
     """
 
@@ -76,7 +75,6 @@ def update_monitor(
     Args:
         folder: created, and locked by the caller.
         found: dated scenes, known ones too; without any, only unfinished work is done.
-        options: how they are read.
         load_captioner: called once, where scenes show single objects.
         progress: called with the stage ``scenes`` or ``items``, ``places``, and those of the finders.
         finder: in place of the one that suits the pixel size.
@@ -131,13 +129,8 @@ def _without_damaged(
 ) -> Iterator[str]:
     """Update a place; a new scene whose pixels cannot be decoded is left out, as one without a header.
 
-    A known scene that was damaged since is not: without it the state would change, by no evidence.
-
-    Yields:
-        A warning for each.
-
-    Raises:
-        TilingError, WorkflowError: as :func:`update_place`.
+    A known scene that was damaged since is not: without it the state would change, by no evidence. Yields a
+    warning for each; raises as :func:`update_place`.
     """
     while True:
         try:

@@ -8,9 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from workflows.errors import OptionInvalid
 from workflows.monitor.events import Direction, FoundEvent, Kind, Pair, Series, map_key
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.stack.kept import KeptSteps, StepChange
-from workflows.monitor.stack.pairs import READ_PX, PairMaps, maps_folder, pair_maps
+from workflows.monitor.stack.pairs import READ_PX, PairMaps, pair_maps
 from workflows.monitor.stack.step_maps import step_maps
 from workflows.monitor.stack.visibility import (
     comparable,
@@ -106,12 +105,7 @@ def find_objects(
         if pairs is None:
             return []
         try:
-            kept = KeptSteps(
-                maps_folder(series, chosen, captioner), [one.key for one in series.scenes], pairs.frame
-            )
-            detector = getattr(captioner, "veils", None)
-            without_veiled = partial(_without_veiled, series=series, pairs=pairs, detector=detector)
-            steps = _steps(pairs, kept, chosen, captioner.card, without_veiled, progress)
+            steps = _steps(series, pairs, chosen, captioner, progress)
         finally:
             pairs.close()
     return _events(steps, [scene.name for scene in series.scenes])
@@ -140,19 +134,20 @@ def _without_veiled(
 
 
 def _steps(
+    series: Series,
     pairs: PairMaps,
-    kept: KeptSteps,
     options: SceneOptions,
-    card: ModelCard,
-    without_veiled: Callable[[list[StepChange], int], list[StepChange]],
+    captioner: Captioner,
     progress: Progress | None,
 ) -> list[_Step]:
+    kept = KeptSteps(pairs.maker.folder, [one.key for one in series.scenes], pairs.frame)
     steps: list[list[StepChange]] = []
     new: set[int] = set()
     for date in range(pairs.count - 1):
         found = kept.read(date)
         if found is None:
-            found = without_veiled(_find_changes(pairs, date, options, card), date)
+            changes = _find_changes(pairs, date, options, captioner.card)
+            found = _without_veiled(changes, date, series, pairs, getattr(captioner, "veils", None))
             new.add(date)
         steps.append(found)
         report_progress(progress, "steps", date + 1, pairs.count - 1)
@@ -227,10 +222,7 @@ def _is_witnessed(date: int, count: int, caption: GroundedCaption) -> bool:
 
 
 def _pool(changes: Sequence[tuple[int, StepChange]], pairs: PairMaps) -> set[int]:
-    """Add to each change its mean probability in pairs that it lacks; return the dates of those added to.
-
-    Each pair is opened once for all changes.
-    """
+    """Add to each change its mean probability in pairs that it lacks; return the dates of those added to."""
     bands = ["change", *(kind.name for kind in LONE_KINDS)]
     whole = pairs.frame.focus
     windows = [window_around(change.pixels).intersection(whole) for _, change in changes]

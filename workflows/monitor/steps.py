@@ -4,7 +4,7 @@
    shadow hides count for neither side (:mod:`workflows.monitor.step.clear`).
 2. One step beside the season is fitted to each pixel (:mod:`workflows.monitor.step.fit`), and what tells it
    from season and noise is measured (:mod:`workflows.monitor.step.features`).
-3. A logistic regression says how probable a lasting change is (:mod:`workflows.monitor.step.model`).
+3. A logistic regression says how probable a lasting change is.
 4. Neighbouring pixels that changed at about the same time are a region, see
    :mod:`workflows.monitor.step.regions`. Its commonest date is the first with the event; later dates look as
    after it, or as before it again.
@@ -25,15 +25,14 @@ from tiling import Window, geodesic_area_m2, to_wgs84
 from workflows.monitor.events import FoundEvent, Series, Sighting
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.step.cube import SeriesCube
-from workflows.monitor.step.features import FEATURES, Measured, Usual, measure
+from workflows.monitor.step.features import FEATURES, Measured, StepModel, Usual, measure, step_model
 from workflows.monitor.step.fit import SHORT, SIDE, side_of, without_season
 from workflows.monitor.step.kinds import CHANGED, Colors, KindOf, kind_by_indices
-from workflows.monitor.step.model import StepModel, step_model
-from workflows.monitor.step.regions import Pixels, RegionLimits, find_regions
+from workflows.monitor.step.regions import Pixels, find_regions
 from workflows.progress import Progress, report_progress
 
-LEAST, PEAK = 0.22, 0.45
-"""Probabilities: of every pixel of a region, and of its surest one."""
+LEAST = 0.22
+"""Probability of every pixel of a region."""
 # A pixel with less than these shares of the statistic around it lies beside a stronger change.
 EDGE, WIDE_EDGE = 0.8, 0.7
 # Standard deviations in pixels of the filters of the probability, and of the statistic that dates a pixel.
@@ -75,17 +74,15 @@ def find_steps(
             events = find_steps(replace(series, scenes=kept), options, progress, model)
             return [_with_hidden(event, series) for event in events]
         months = _months(series)
-        chosen = model or step_model()
         changed = [
-            _changed_pixels(core, window, found, chosen)
+            _changed_pixels(core, window, found, model or step_model())
             for core, window, found in measured_blocks(series, cube, progress)
         ]
         colors = Colors.of(cube.median)
         names = [scene.name for scene in series.scenes]
-        regions = find_regions(Pixels.joined(changed), months, RegionLimits(PEAK))
         return [
             _event(region, first, usable, names, cube, colors)
-            for region in regions
+            for region in find_regions(Pixels.joined(changed), months)
             if _has_sides(usable := _usable_dates(region), first := _first_date(region, len(names)))
         ]
 
@@ -239,5 +236,4 @@ def _outline(region: Pixels, cube: SeriesCube) -> MultiPolygon:
     mask[region.row - top, region.col - left] = 1
     moved = cube.grid.transform @ Affine.translation(left, top)
     parts = [shape(part) for part, _ in shapes(mask, mask=mask.astype(bool), transform=moved)]
-    moved_to = to_wgs84(shapely.union_all(parts), cube.grid.crs)
-    return MultiPolygon(shapely.get_parts(moved_to).tolist())
+    return MultiPolygon(shapely.get_parts(to_wgs84(shapely.union_all(parts), cube.grid.crs)).tolist())

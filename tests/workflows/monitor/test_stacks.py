@@ -56,7 +56,7 @@ def series_of(folder: Path, scenes) -> Series:
         "town",
         folder,
         tuple(
-            SeriesScene(path.name, str(path), describe(path), PartialDate(path.stem), f"{number:08x}")
+            SeriesScene(path.name, describe(path), PartialDate(path.stem), f"{number:08x}")
             for number, path in ((int(path.stem[5:7]), path) for path in ordered)
         ),
     )

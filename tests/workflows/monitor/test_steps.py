@@ -78,7 +78,7 @@ def test_steps_have_their_outlines_and_dates(town, found):
 @pytest.mark.slow
 def test_a_scene_without_any_ground_is_hidden_and_changes_nothing(tmp_path, town, found):
     path = write_scene(tmp_path / "blank.tif", np.zeros((3, 64, 64), np.uint8), transform=north_up(cell=CELL))
-    blank = SeriesScene(path.name, str(path), describe(path), PartialDate("2018-06-20"), "blank")
+    blank = SeriesScene(path.name, describe(path), PartialDate("2018-06-20"), "blank")
     events = events_of(replace(town, scenes=(*town.scenes[:6], blank, *town.scenes[6:])))
     assert [event.geometry for event in events] == [event.geometry for event in found]
     for event, expected in zip(events, found, strict=True):

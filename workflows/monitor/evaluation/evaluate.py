@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rscc.evaluation.markdown import table, unit
+from tiling import Window
 from workflows.monitor.evaluation.baselines import mask_of, plain_steps, two_dates
 from workflows.monitor.evaluation.scores import Reported, StackScores
 from workflows.monitor.evaluation.truth import month_of, read_truth, series_of
@@ -16,7 +17,7 @@ from workflows.monitor.events import FoundEvent, Series
 from workflows.monitor.history import history_of
 from workflows.monitor.options import MonitorOptions
 from workflows.monitor.step.cube import SeriesCube
-from workflows.monitor.step.model import step_model
+from workflows.monitor.step.features import step_model
 from workflows.monitor.steps import find_steps
 from workflows.progress import Progress, report_progress
 
@@ -99,7 +100,7 @@ def evaluate_stacks(
         with SeriesCube.open(series, MonitorOptions()) as cube:
             found = {MONITOR: _reported(find_steps(series, MonitorOptions(), model=model), series, cube)}
             if captioner is not None:
-                values = cube.whole()
+                values, _ = cube.read(Window(0, 0, cube.grid.width, cube.grid.height))
                 outlines = _pair_outlines(series, captioner)
                 found[STEP] = plain_steps(values, months)
                 found[PAIR] = two_dates(values, months)
@@ -131,5 +132,5 @@ def _pair_outlines(series: Series, captioner: Any) -> list[Any]:
     with warnings.catch_warnings():
         # The model is not meant for more than 35 m per pixel, some series have more; it says so for each.
         warnings.simplefilter("ignore", UserWarning)
-        report = caption(first.source, last.source, captioner=captioner, force=True, normalize=True)
+        report = caption(first.info.path, last.info.path, captioner=captioner, force=True, normalize=True)
     return [change.geometry for change in report.changes]

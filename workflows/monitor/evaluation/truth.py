@@ -93,7 +93,7 @@ def series_of(folder: Path, chosen: slice = slice(None)) -> Series:
         date = scene_date(path.name, {}).value
         if date is None:
             raise DatasetLayoutInvalid(f"{path}: its name has no date; call it YYYY-MM.tif")
-        scenes.append(SeriesScene(path.name, str(path), describe(path), PartialDate(date), path.name))
+        scenes.append(SeriesScene(path.name, describe(path), PartialDate(date), path.name))
     scenes = sorted(scenes, key=lambda scene: (scene.date, scene.name))[chosen]
     if len(scenes) < 2:
         raise DatasetLayoutInvalid(f"{folder}: fewer than two scenes (YYYY-MM.tif)")

@@ -140,11 +140,7 @@ def _append(notices: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def _notices_in(path: Path, content: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield the notices of a file; a part of a line at its end, which a killed run left, is skipped.
-
-    Raises:
-        OutputExists: it holds something else.
-    """
+    """Yield the notices of a file, without a part of a line that a killed run left; raises OutputExists."""
     for line in io.BytesIO(content):
         if not line.endswith(b"\n"):
             return

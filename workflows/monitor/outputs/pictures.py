@@ -123,11 +123,7 @@ def _reduced(content: bytes, most: int) -> bytes:
 
 
 def _picture(scene: KnownScene, place: Place, frame: Frame, options: MonitorOptions) -> Image.Image:
-    """Read one scene; ground without data is transparent.
-
-    Raises:
-        TilingError: it cannot be read.
-    """
+    """Read one scene; ground without data is transparent. Raises TilingError."""
     info = place.header(scene, options.reading)
     bands = choose_bands(info, options.bands).numbers
     with ExitStack() as stack:

@@ -42,10 +42,7 @@ def write_project(target: Path, places: Sequence[PlaceView]) -> None:
 
 
 def _rasters(target: Path, places: Sequence[PlaceView]) -> Iterator[Layer]:
-    """Yield the layer of each scene that is a local file.
-
-    A scene on a server is left out: QGIS would ask for it whenever it opens the project.
-    """
+    """Yield the layer of each local scene: QGIS would ask a server whenever it opens the project."""
     for view in places:
         scenes = [scene for scene in view.place.scenes if _is_plain(scene)]
         for scene, end in list(_until_next(scenes))[-MOST_SCENES:]:

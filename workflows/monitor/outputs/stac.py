@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from workflows.archive.layers.stac import STAC_VERSION, item_link, linked_lines
 from workflows.dates import PartialDate
-from workflows.monitor.outputs.geojson import feature_of
 from workflows.monitor.view import Event, PlaceView
-from workflows.report.geojson import bbox_of, json_text
+from workflows.report.geojson import bbox_of, geometry_member, json_text, rounded
 
 VERSION = "https://stac-extensions.github.io/version/v1.2.0/schema.json"
 _JSON, _GEOJSON = "application/json", "application/geo+json"
@@ -21,8 +20,7 @@ _OWN = (
 
 def item_lines(event: Event) -> list[str]:
     """Return the text of an event's item, which lies in ``places/PLACE/items``."""
-    feature = feature_of(event)
-    own = feature["properties"]
+    own = event.properties()
     links = [{"rel": rel, "href": "../../../catalog.json", "type": _JSON} for rel in ("root", "parent")]
     lineage = {"predecessor-version": event.stored.split_from, "successor-version": event.stored.merged_into}
     for relation, numbers in lineage.items():
@@ -33,7 +31,7 @@ def item_lines(event: Event) -> list[str]:
         "stac_version": STAC_VERSION,
         "stac_extensions": [VERSION],
         "id": event.id,
-        "geometry": feature["geometry"],
+        "geometry": geometry_member(rounded(event.found.geometry)),
         "bbox": list(bbox_of(event.found.geometry)),
         "properties": {
             "title": own["caption"],

@@ -1,7 +1,7 @@
 """Write the outputs of a monitor; those that are up to date stay as they are."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,14 @@ from workflows.archive.folder import writing
 from workflows.files import holds_bytes
 from workflows.monitor.folder import MonitorFolder
 from workflows.monitor.options import MonitorOptions
-from workflows.monitor.outputs.geojson import layer_lines
-from workflows.monitor.outputs.index import index_lines
-from workflows.monitor.outputs.page import write_place_page
+from workflows.monitor.outputs.page import index_lines, write_place_page
 from workflows.monitor.outputs.pictures import make_pictures
 from workflows.monitor.outputs.project import write_project
 from workflows.monitor.outputs.stac import catalog_lines, item_lines
 from workflows.monitor.view import Event, PlaceView
+from workflows.report.geojson import collection_bbox, geometry_member, rounded
 from workflows.report.record import hash_of
+from workflows.report.report import collection_lines
 
 VERSION = 3
 """To be raised when the same events are to give other outputs."""
@@ -50,6 +50,22 @@ def write_outputs(folder: MonitorFolder, places: Sequence[PlaceView], options: M
     if len(places) > 1:
         write_if_new(folder.path / INDEX, index_lines(places))
     write_if_new(layer, lines)
+
+
+def layer_lines(events: Sequence[Event], about: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Yield the text of a GeoJSON layer, one event a line; ``about`` has further members of it."""
+    bbox = collection_bbox(event.found.geometry for event in events)
+    head = {"type": "FeatureCollection", **(about or {}), **({"bbox": bbox} if bbox else {})}
+    features = (
+        {
+            "type": "Feature",
+            "id": event.id,
+            "geometry": geometry_member(rounded(event.found.geometry)),
+            "properties": event.properties(),
+        }
+        for event in events
+    )
+    return collection_lines(head, features)
 
 
 def _state_of(event: Event) -> list[Any]:

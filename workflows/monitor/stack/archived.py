@@ -35,8 +35,8 @@ _OFF = 2
 
 def is_left_out(series: Series, pair: Pair) -> bool:
     """Return whether both scenes are of an archive that did not compare them."""
-    keys = [series.scenes[number].key for number in pair]
-    return map_key(*keys) not in series.archived and all(key[:16] in series.archived_keys for key in keys)
+    name = map_key(*(series.scenes[number].key for number in pair))
+    return name not in series.archived and series.archived_keys.issuperset(name.split("-"))
 
 
 def adopted_maps(
@@ -68,7 +68,9 @@ def adopted_maps(
         with atomic_write(place / ABOUT) as (draft,):
             draft.write_text(json.dumps(about), encoding="utf-8")
         maps = read_maps(place)
-        if not _is_of(maps, captioner, options):
+        answers, rules = answers_of(captioner, options)
+        wanted = {"model": model_record(captioner.card), "answers": answers, "rules": rules}
+        if {name: maps.about.get(name) for name in wanted} != json.loads(json.dumps(wanted)):
             raise ValueError("of another model")
         about["grid"]["anchor"] = _anchor(maps, grid)
         if not (maps.is_complete and all(map(maps.is_finished, maps.rows))):
@@ -99,12 +101,6 @@ def _copy(source: Path, target: Path, most: int) -> None:
             if left < 0:
                 raise ValueError("too large")
             copy.write(block)
-
-
-def _is_of(maps: ChangeMaps, captioner: Captioner, options: SceneOptions) -> bool:
-    answers, rules = answers_of(captioner, options)
-    wanted = {"model": model_record(captioner.card), "answers": answers, "rules": rules}
-    return bool({name: maps.about.get(name) for name in wanted} == json.loads(json.dumps(wanted)))
 
 
 def _anchor(maps: ChangeMaps, grid: Grid) -> list[int]:

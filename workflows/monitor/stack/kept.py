@@ -33,7 +33,6 @@ class StepChange:
             :data:`rscc.facts.lone_changes.KINDS`.
         kind, direction: what appeared or disappeared.
         pixels: its outlines in pixels of the grid of the place.
-        geometry: its outlines in WGS84.
         probability: mean probability of its pixels, 0..1.
         facts: as :attr:`workflows.monitor.events.FoundEvent.facts`.
         pooled: mean probability in its outlines by the name of each pair; None where a pair shows less than
@@ -56,7 +55,6 @@ class KeptSteps:
     """The files of the steps of a series.
 
     Args:
-        folder: for the files; it exists.
         keys: of the scenes, in order of date.
         frame: the grid of the place.
     """

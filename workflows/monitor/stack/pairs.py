@@ -12,10 +12,10 @@ import json
 import math
 import shutil
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,6 @@ class _Kept:
     """Maps of a pair on disk.
 
     Attributes:
-        folder: where they are.
         origin: column and row of their grid on the endless lattice of pixels.
         ground: what they cover of the lattice.
         bands: for each band of the probability whether it is not 0 everywhere.
@@ -90,11 +89,7 @@ class PairMaps:
     Memory and open files do not grow with the number of scenes.
 
     Args:
-        kept: the maps of each pair.
-        make: makes the maps of a pair again, which were lost.
-        opened: opens the scenes of a pair on the pixels of the first scene.
         names: of all pairs near in time, in order.
-        count: number of scenes.
 
     Attributes:
         frame: the grid, and all of it.
@@ -105,12 +100,10 @@ class PairMaps:
     def __init__(
         self,
         kept: dict[Pair, _Kept],
-        make: Callable[[Pair], ChangeMaps | None],
-        opened: Callable[[Pair], AbstractContextManager[OpenPair]],
+        maker: PairMaker,
         names: Mapping[Pair, str],
-        count: int,
     ) -> None:
-        self.count, self.names, self._kept, self._make, self.opened = count, names, kept, make, opened
+        self.maker, self.names, self._kept, self.count = maker, names, kept, len(maker.series.scenes)
         self._open: OrderedDict[Pair, ChangeMaps] = OrderedDict()
         grounds = [one.ground for one in kept.values()]
         left, top = min(one.col_off for one in grounds), min(one.row_off for one in grounds)
@@ -185,7 +178,7 @@ class PairMaps:
             try:
                 maps = self._read_again(self._kept[pair].folder)
             except (MapsUnusable, TilingError, KeyError, TypeError, ValueError, OverflowError):
-                maps = self._make(pair)
+                maps = self.maker.maps(pair)
                 assert maps is not None, "the ground of the pair was found before"
         self._open[pair] = maps
         if len(self._open) > _PAIRS:
@@ -220,10 +213,8 @@ def pair_maps(
     from rscc.trunk_memory import remembering
 
     names = {pair: series.pair_name(pair) for pair in near_pairs(len(series.scenes))}
-    folder = maps_folder(series, options, captioner)
-    lattice = Lattice(read_header(series.scenes[0].info, options))
-    opened = partial(opened_pair, series, options=options, captioner=captioner, lattice=lattice)
-    make = partial(_maps_of_pair, series, folder=folder, options=options, captioner=captioner, opened=opened)
+    maker = PairMaker(series, options, captioner)
+    folder = maker.folder
     known = _read_index(folder)
     with ExitStack() as stack:
         if captioner.card.localiser == "change_head":
@@ -233,7 +224,7 @@ def pair_maps(
         for number, (pair, name) in enumerate(names.items(), start=1):
             if name in known and (known[name] is None or (folder / name / ABOUT).is_file()):
                 found[name] = known[name]
-            elif is_left_out(series, pair) or (maps := make(pair)) is None:
+            elif is_left_out(series, pair) or (maps := maker.maps(pair)) is None:
                 found[name] = None
             else:
                 found[name] = _Kept.of(maps)
@@ -242,7 +233,7 @@ def pair_maps(
     if found != known:
         _write_index(folder, found)
     kept = {pair: one for pair, name in names.items() if (one := found[name]) is not None}
-    return PairMaps(kept, make, opened, names, len(series.scenes)) if kept else None
+    return PairMaps(kept, maker, names) if kept else None
 
 
 def _read_index(folder: Path) -> dict[str, _Kept | None]:
@@ -268,49 +259,45 @@ def near_pairs(count: int, reach: int = REACH) -> Iterator[Pair]:
         yield from ((first, second) for first in range(max(0, second - reach), second))
 
 
-def maps_folder(series: Series, options: SceneOptions, captioner: Captioner) -> Path:
-    """Return the folder for maps of this model, these settings and these pixels of the ground."""
-    card, first = captioner.card, series.scenes[0].info
-    settings = options.written("settings")
-    lattice = [str(first.crs), list(first.transform[:6]), first.gsd]
-    model = [card.name, card.version, card.weights_sha256, card.facts_sha256]
-    content = [rscc.__version__, model, settings, lattice]
-    digest = hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
-    return series.folder / f"pairs-{digest[:16]}"
+class PairMaker:
+    """Makes the maps of the pairs of a series.
 
+    Attributes:
+        folder: for maps of this model, these settings and these pixels of the ground.
+    """
 
-def _maps_of_pair(
-    series: Series,
-    pair: Pair,
-    folder: Path,
-    options: SceneOptions,
-    captioner: Captioner,
-    opened: Callable[[Pair], AbstractContextManager[OpenPair]],
-) -> ChangeMaps | None:
-    """Return the maps of a pair, by the network unless they are there; None where it shows no ground."""
-    place = folder / series.pair_name(pair)
-    try:
-        maps = read_maps(place)
-        if maps.is_complete:
-            return maps
-        maps.close()
-    except (MapsUnusable, TilingError):
-        shutil.rmtree(place, ignore_errors=True)  # a folder of ours, named by the scenes
-    adopted = adopted_maps(series, pair, place, options, captioner)
-    if adopted is not None:
-        return adopted
-    try:
-        with opened(pair) as scenes:
-            # Two dates cannot tell a new white roof from a cloud. The dates around them can, and do.
-            fill_maps(scenes, captioner, place, replace_others=True, veils=False)
-    except (NoOverlap, NothingValid):
-        return None
-    return read_maps(place)
+    def __init__(self, series: Series, options: SceneOptions, captioner: Captioner) -> None:
+        self.series, self._options, self._captioner = series, options, captioner
+        card, first = captioner.card, series.scenes[0].info
+        self._lattice = Lattice(read_header(first, options))
+        lattice = [str(first.crs), list(first.transform[:6]), first.gsd]
+        model = [card.name, card.version, card.weights_sha256, card.facts_sha256]
+        content = [rscc.__version__, model, options.written("settings"), lattice]
+        digest = hashlib.sha256(json.dumps(content, default=str).encode()).hexdigest()
+        self.folder = series.folder / f"pairs-{digest[:16]}"
 
+    def maps(self, pair: Pair) -> ChangeMaps | None:
+        """Return the maps of a pair, by the network unless they are there; None where it shows no ground."""
+        place = self.folder / self.series.pair_name(pair)
+        try:
+            maps = read_maps(place)
+            if maps.is_complete:
+                return maps
+            maps.close()
+        except (MapsUnusable, TilingError):
+            shutil.rmtree(place, ignore_errors=True)  # a folder of ours, named by the scenes
+        adopted = adopted_maps(self.series, pair, place, self._options, self._captioner)
+        if adopted is not None:
+            return adopted
+        try:
+            with self.opened(pair) as scenes:
+                # Two dates cannot tell a new white roof from a cloud. The dates around them can, and do.
+                fill_maps(scenes, self._captioner, place, replace_others=True, veils=False)
+        except (NoOverlap, NothingValid):
+            return None
+        return read_maps(place)
 
-def opened_pair(
-    series: Series, pair: Pair, options: SceneOptions, captioner: Captioner, lattice: Lattice
-) -> AbstractContextManager[OpenPair]:
-    """Open two scenes of a series on the pixels of its first one."""
-    first, second = (read_header(series.scenes[one].info, options) for one in pair)
-    return open_pair(first, second, captioner.card, options, lattice)
+    def opened(self, pair: Pair) -> AbstractContextManager[OpenPair]:
+        """Open two scenes of the series on the pixels of its first one."""
+        first, second = (read_header(self.series.scenes[one].info, self._options) for one in pair)
+        return open_pair(first, second, self._captioner.card, self._options, self._lattice)

@@ -26,18 +26,16 @@ Read = Callable[[Pair], np.ndarray | None]
 """Returns the change probability of a pair, NaN without data; None without any."""
 
 
-def step_probability(
-    read: Read, step: int, count: int, alike: float, reach: int = REACH
-) -> np.ndarray | None:
+def step_probability(read: Read, step: int, count: int, alike: float) -> np.ndarray | None:
     """Return F of the step after date ``step``, in the shape of the maps; None where nothing shows it.
 
     Args:
-        read: gives the maps of pairs at most ``reach`` apart.
+        read: gives the maps of pairs at most :data:`REACH` apart.
         step: number of the last date before it, 0..count - 2.
         alike: change probability below which two dates look alike.
     """
     found: np.ndarray | None = None
-    for number, sets in enumerate(_witnesses(step, count, reach)):
+    for number, sets in enumerate(_witnesses(step, count)):
         values = [value for dates in sets if (value := _agreement(read, step, alike, *dates)) is not None]
         if values:
             best = reduce(np.fmax, values)
@@ -47,17 +45,17 @@ def step_probability(
     return found
 
 
-def crossing(step: int, count: int, reach: int = REACH) -> Iterator[Pair]:
+def crossing(step: int, count: int) -> Iterator[Pair]:
     """Yield the pairs with one date up to ``step`` and one after it."""
-    for first in range(max(0, step - reach + 1), step + 1):
-        yield from ((first, second) for second in range(step + 1, min(count - 1, first + reach) + 1))
+    for first in range(max(0, step - REACH + 1), step + 1):
+        yield from ((first, second) for second in range(step + 1, min(count - 1, first + REACH) + 1))
 
 
-def _witnesses(step: int, count: int, reach: int) -> Iterator[list[tuple[list[int], list[int]]]]:
+def _witnesses(step: int, count: int) -> Iterator[list[tuple[list[int], list[int]]]]:
     """Yield the sets of dates before and after that can show a step, those with most dates first."""
-    pairs = set(crossing(step, count, reach))
-    before = [[step, first] for first in range(step - 1, max(-1, step - reach), -1)]
-    after = list(range(step + 1, min(count - 1, step + reach) + 1))
+    pairs = set(crossing(step, count))
+    before = [[step, first] for first in range(step - 1, max(-1, step - REACH), -1)]
+    after = list(range(step + 1, min(count - 1, step + REACH) + 1))
     twice = [list(both) for both in combinations(after, 2)]
     once = [[date] for date in after]
     for combined in (

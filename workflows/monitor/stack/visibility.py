@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,17 +32,14 @@ Pooled = Mapping[Pair, float]
 """Mean change probability of an outline in each pair that shows it."""
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What one date shows.
-
-    Attributes:
-        state: see :class:`workflows.monitor.events.Sighting`.
-        probability: 0..1 that the ground looks as after the step; None if hidden.
-    """
+class Shown(NamedTuple):
+    """What one date shows, as :class:`workflows.monitor.events.Sighting` has it."""
 
     state: Visibility
     probability: float | None
+
+
+HIDDEN = Shown("hidden", None)
 
 
 def comparable(mean: float, band: str) -> float:
@@ -91,16 +87,16 @@ def _shown(
         # Beyond a second change only dates of the same kind tell whether the ground is visible.
         others = range(after[-1] + 1, date + REACH + 1)
         is_visible = not _difference(pooled, date, others) >= ALIKE and any(date in pair for pair in pooled)
-        return Shown("absent", 0.0) if is_visible else Shown("hidden", None)
+        return Shown("absent", 0.0) if is_visible else HIDDEN
     if math.isnan(like_before) and math.isnan(like_after):
-        return Shown("hidden", None)
+        return HIDDEN
     if math.isnan(like_before):  # the only date before, or far after it
         return _one_sided("seen", like_after, "absent", date in before)
     if math.isnan(like_after):
         return _one_sided("absent", like_before, "seen", date in after)
     probability = 0.5 + (like_after - like_before) / 2
     if abs(like_after - like_before) < CLEARER:
-        return Shown("hidden", None)
+        return HIDDEN
     return Shown("seen" if probability > 0.5 else "absent", probability)
 
 
@@ -108,7 +104,7 @@ def _one_sided(state: Visibility, like: float, other: Visibility, is_other: bool
     """Return what a date shows that is compared with dates of ``state`` alone."""
     if like <= 1 - ALIKE:
         if not is_other:
-            return Shown("hidden", None)
+            return HIDDEN
         state = other
     return Shown(state, like if state == "seen" else 1 - like)
 
@@ -141,7 +137,7 @@ def veiled_shares(
         role: 0 for the first date, 1 for the second.
         outlines: in pixels of the grid of the place.
     """
-    with TemporaryDirectory(prefix="rscc-veils-") as folder, pairs.opened(pair) as opened:
+    with TemporaryDirectory(prefix="rscc-veils-") as folder, pairs.maker.opened(pair) as opened:
         survey(opened.pair, opened.grid.area, Path(folder), detector)
         grid = opened.pair.grid
         layer = VisibilityLayer(Path(folder) / VISIBILITY, grid.anchor, opened.grid.area)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
+from workflows.monitor.step.fit import SHORT
+
 # A date is hidden where it differs from the dates before and after by this many times the noise.
 SPIKE = 4.0
 # Of both differences the smaller is at least this share of the larger; else the date begins or ends a step.
@@ -103,8 +105,11 @@ def clear_series(values: np.ndarray, usable: np.ndarray, ground: Ground) -> np.n
 
 
 def despiked(values: np.ndarray) -> np.ndarray:
-    """Return the median of each three dates in a row (dates, ...); the ends repeat their neighbours."""
-    if len(values) < 3:
+    """Return the median of each three dates in a row (dates, ...); few dates stay as they are.
+
+    The ends repeat their neighbours.
+    """
+    if len(values) < SHORT:
         return values
     low, high = np.minimum(values[:-2], values[1:-1]), np.maximum(values[:-2], values[1:-1])
     middle = np.maximum(low, np.minimum(high, values[2:]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -39,14 +39,6 @@ FINEST = 10.0
 DARK, BRIGHT = 20.0, 180.0
 
 
-@dataclass(frozen=True)
-class Lines:
-    """How the grey values of each date become those of the common brightness: (dates, 3) gain and offset."""
-
-    gain: np.ndarray
-    offset: np.ndarray
-
-
 class SeriesCube:
     """Reads all dates of a window.
 
@@ -69,16 +61,18 @@ class SeriesCube:
         for info, bands in zip(self.infos, numbers, strict=True):
             layer = replace(GriddedScene.of(info, bands, self.grid), blocks=BlockCache(cache))
             self._readers.append(GriddedReader(layer, stack))
-        self.parts = _common_parts(self.infos)
+        named = [spectral_bands(info) for info in self.infos]
+        self.parts = tuple(part for part in SPECTRAL if all(part in bands for bands in named))
         self.true_colors = all(
             _shows_colors(info, bands) for info, bands in zip(self.infos, numbers, strict=True)
         )
-        windows = list(_sample_windows(self.grid, len(self.infos)))
+        most = max(1, int((SAMPLE_VALUES / (3 * len(self.infos))) ** 0.5) // SAMPLE_SIDE)
+        windows = list(lattice(self.grid.width, self.grid.height, most, SAMPLE_SIDE))
         raw = [[reader.read(window) for window in windows] for reader in self._readers]
         self._tables = _tables(self.infos, numbers, raw, options.scale)
         grey = [self._grey(list(dates)) for dates in zip(*raw, strict=True)]
         del raw
-        self.lines = match_dates(
+        self._gain, self._offset = match_dates(
             np.concatenate([values.reshape(*values.shape[:2], -1) for values, _ in grey], axis=2),
             np.concatenate([valid.reshape(len(valid), -1) for _, valid in grey], axis=1),
         )
@@ -101,10 +95,6 @@ class SeriesCube:
     def dates_with_ground(self) -> list[bool]:
         """Return which dates show any ground in the sample."""
         return [any(valid[date].any() for _, valid in self.sample) for date in range(len(self.infos))]
-
-    def whole(self) -> np.ndarray:
-        """Return the values (dates, 3, h, w) of the whole grid; for small scenes."""
-        return self.read(Window(0, 0, self.grid.width, self.grid.height))[0]
 
     def spectral_means(self, rows: np.ndarray, cols: np.ndarray, dates: np.ndarray) -> dict[str, np.ndarray]:
         """Return the mean of each of :attr:`parts` over pixels, (n,) for n dates, in units of the files."""
@@ -135,14 +125,15 @@ class SeriesCube:
         return np.stack(values).astype(np.float32), np.stack(seen)
 
     def _matched(self, values: np.ndarray) -> np.ndarray:
-        gain, offset = (part[..., None, None] for part in (self.lines.gain, self.lines.offset))
-        values *= gain
-        values += offset
+        values *= self._gain[..., None, None]
+        values += self._offset[..., None, None]
         return values
 
 
-def match_dates(values: np.ndarray, valid: np.ndarray) -> Lines:
-    """Fit the line of each date to the median of all, twice: the first median holds the haze of all dates.
+def match_dates(values: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return gain and offset (dates, 3), by which grey values of each date have the common brightness.
+
+    They are fitted to the median of all dates, twice: the first median holds the haze of all dates.
 
     Args:
         values: (dates, 3, n) grey values in 0..255.
@@ -159,12 +150,7 @@ def match_dates(values: np.ndarray, valid: np.ndarray) -> Lines:
             line = Normalization.fit(common.data[:, valid[date]], values[date][:, valid[date]])
             if line is not None:
                 gain[date], offset[date] = line.gain, line.offset
-    return Lines(gain, offset)
-
-
-def _common_parts(infos: Sequence[SceneInfo]) -> tuple[str, ...]:
-    named = [spectral_bands(info) for info in infos]
-    return tuple(part for part in SPECTRAL if all(part in bands for bands in named))
+    return gain, offset
 
 
 def _shows_colors(info: SceneInfo, numbers: tuple[int, int, int]) -> bool:
@@ -181,11 +167,6 @@ def _grid(infos: Sequence[SceneInfo]) -> Grid:
         key=lambda info: info.width * info.height * info.gsd**2,
     )
     return plan_frame(widest, widest, gsd=max(FINEST, widest.gsd)).grid
-
-
-def _sample_windows(grid: Grid, dates: int) -> Iterator[Window]:
-    most = max(1, int((SAMPLE_VALUES / (3 * dates)) ** 0.5) // SAMPLE_SIDE)
-    return lattice(grid.width, grid.height, most, SAMPLE_SIDE)
 
 
 def _tables(

@@ -1,25 +1,24 @@
-"""What tells a lasting change from season and noise, measured for the likeliest step of each pixel."""
+"""What tells a lasting change from season and noise, measured for the likeliest step of each pixel.
+
+A logistic regression on these features, with a card, gives the probability that the pixel changed to stay.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 from scipy import ndimage
 
 from workflows.monitor.step.clear import Ground, clear_series, despiked, usable_dates
-from workflows.monitor.step.fit import SHORT, Steps, fit_steps, noise_of
+from workflows.monitor.step.fit import Steps, fit_steps, noise_of
 
-FEATURES = (
-    "strength",
-    "around",
-    "widely",
-    "usual",
-    "texture",
-    "red_blue",
-    "jitter",
-    "year",
-)
+MODEL = Path(__file__).parent / "files" / "steps.json"
+
+FEATURES = ("strength", "around", "widely", "usual", "texture", "red_blue", "jitter", "year")
 """Names of the features, in their order.
 
     strength: log of the statistic of the step, smoothed over a pixel.
@@ -61,7 +60,7 @@ class Usual:
         ]
         flat = np.concatenate([values.reshape(*values.shape[:2], -1) for values in clear], axis=2)
         noise = noise_of(flat)
-        strengths = [fit_steps(despiked_if_long(values), remove, noise).strength for values in clear]
+        strengths = [fit_steps(despiked(values), remove, noise).strength for values in clear]
         spread = np.concatenate([one.reshape(len(one), -1) for one in strengths], axis=1)
         return cls(ground, noise, np.percentile(spread, 90, axis=1))
 
@@ -72,7 +71,6 @@ class Measured:
 
     Attributes:
         features: (features, h, w) float32, see :data:`FEATURES`.
-        steps: the steps of all dates.
         level: (dates, h, w) -1 as before and 1 as after the step; NaN where hidden.
         before, after: (3, h, w) mean grey values.
     """
@@ -84,9 +82,33 @@ class Measured:
     after: np.ndarray
 
 
-def despiked_if_long(values: np.ndarray) -> np.ndarray:
-    """Return the series in which steps are sought; few dates stay as they are."""
-    return despiked(values) if len(values) >= SHORT else values
+@dataclass(frozen=True)
+class StepModel:
+    """Coefficients of :data:`FEATURES`.
+
+    Attributes:
+        weights: (features,).
+        bias: of the sum.
+    """
+
+    weights: np.ndarray
+    bias: float
+
+    def probability(self, features: np.ndarray) -> np.ndarray:
+        """Return (h, w) in 0..1 of features (features, h, w)."""
+        return np.asarray(1 / (1 + np.exp(-(np.tensordot(self.weights, features, 1) + self.bias))))
+
+
+@lru_cache(maxsize=16)
+def step_model(without: str | None = None) -> StepModel:
+    """Return the model; ``without`` a place that it was fitted on: that of all other places.
+
+    A place that is not in the card was not used, so the model itself is returned.
+    """
+    content = json.loads(MODEL.read_text(encoding="utf-8"))
+    assert tuple(content["features"]) == FEATURES, "the coefficients belong to other features"
+    fitted = content["without"].get(without, content)
+    return StepModel(np.array(fitted["weights"], np.float32), float(fitted["bias"]))
 
 
 def measure(
@@ -100,7 +122,7 @@ def measure(
     """
     usable = usable_dates(values, valid, usual.ground)
     clear = clear_series(values, usable, usual.ground)
-    smooth = despiked_if_long(clear)
+    smooth = despiked(clear)
     steps = fit_steps(smooth, remove, usual.noise)
     near, around, widely = (
         ndimage.gaussian_filter(steps.strength, (0, sigma, sigma)) for sigma in (NEAR, AROUND, WIDELY)
@@ -114,9 +136,7 @@ def measure(
     noise = float(np.sqrt(np.trace(usual.noise) / 3))
     texture = _texture(smooth.mean(axis=1)) / noise
     features = (
-        np.log1p(np.take_along_axis(near, best, axis=0)[0]),
-        np.log1p(np.take_along_axis(around, best, axis=0)[0]),
-        np.log1p(np.take_along_axis(widely, best, axis=0)[0]),
+        *(np.log1p(np.take_along_axis(one, best, axis=0)[0]) for one in (near, around, widely)),
         np.log1p(usual.exceeded)[best[0]],
         np.clip(_mean(texture, is_after) - _mean(texture, ~is_after), -10, 10),
         np.log1p(np.abs(size[0] - size[2]) / noise),

@@ -65,8 +65,6 @@ def fit_steps(values: np.ndarray, remove: np.ndarray, noise: np.ndarray) -> Step
 
     Args:
         values: clear, despiked series.
-        remove: matrix of :func:`without_season`.
-        noise: covariance of :func:`noise_of`.
     """
     dates, bands, height, width = values.shape
     side = side_of(dates)

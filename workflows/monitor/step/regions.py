@@ -12,6 +12,11 @@ from scipy.sparse.csgraph import connected_components
 
 # Neighbours share an edge or a corner.
 EIGHT = np.ones((3, 3))
+# Least number of pixels of a region, and least probability of its surest one.
+SMALLEST, PEAK = 8, 0.45
+# Pixels that changed so many months earlier or later belong to another region, if they are at least so many;
+# fewer go to the region next to them.
+MONTHS, PART = 3.0, 20
 
 
 @dataclass(frozen=True)
@@ -44,37 +49,20 @@ class Pixels:
         return cls(*(np.concatenate([getattr(p, one.name) for p in parts]) for one in fields(cls)))
 
 
-@dataclass(frozen=True)
-class RegionLimits:
-    """Which regions are events.
-
-    Attributes:
-        peak: least probability of the surest pixel.
-        pixels: least number of pixels.
-        months: pixels that changed so many months earlier or later belong to another region...
-        part: ...if they are at least so many; fewer go to the region next to them.
-    """
-
-    peak: float
-    pixels: int = 8
-    months: float = 3.0
-    part: int = 20
-
-
-def find_regions(pixels: Pixels, months: np.ndarray, limits: RegionLimits) -> Iterator[Pixels]:
+def find_regions(pixels: Pixels, months: np.ndarray) -> Iterator[Pixels]:
     """Yield the pixels of each region, in the order of their first rows.
 
     Args:
         months: of each date, counted from any.
     """
     for member in _components(pixels):
-        if len(member) < limits.pixels or pixels.probability[member].max() < limits.peak:
+        if len(member) < SMALLEST or pixels.probability[member].max() < PEAK:
             continue
         whole = pixels[member]
-        label = _split_by_date(whole, months, limits)
+        label = _split_by_date(whole, months)
         for number in np.unique(label):
             part = whole[label == number]
-            if part.probability.max() >= limits.peak:
+            if part.probability.max() >= PEAK:
                 yield part
 
 
@@ -99,7 +87,7 @@ def _components(pixels: Pixels) -> list[np.ndarray]:
     return [order[group] for group in np.split(grouped, bounds)]
 
 
-def _split_by_date(pixels: Pixels, months: np.ndarray, limits: RegionLimits) -> np.ndarray:
+def _split_by_date(pixels: Pixels, months: np.ndarray) -> np.ndarray:
     """Return the number of the region of each pixel of a connected part.
 
     The commonest date takes the pixels near it in time, then the commonest of the rest, and so on.
@@ -111,11 +99,11 @@ def _split_by_date(pixels: Pixels, months: np.ndarray, limits: RegionLimits) -> 
     while rest.any():
         distance = np.abs(months[:, None] - when[rest])
         support = (np.clip(1 - 0.4 * distance, 0, 1) * pixels.probability[rest]).sum(axis=1)
-        near = rest & (np.abs(when - months[support.argmax()]) <= limits.months)
+        near = rest & (np.abs(when - months[support.argmax()]) <= MONTHS)
         parts = np.zeros_like(label)
         parts[rows[near], cols[near]] = 1
         parts, _ = ndimage.label(parts, EIGHT)
-        for one in np.flatnonzero(np.bincount(parts.ravel())[1:] >= limits.part) + 1:
+        for one in np.flatnonzero(np.bincount(parts.ravel())[1:] >= PART) + 1:
             number += 1
             label[parts == one] = number
         rest &= ~near

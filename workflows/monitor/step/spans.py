@@ -65,7 +65,6 @@ def find_in_spans(
     """Return the events of a series; each has sightings of the dates of one span.
 
     Args:
-        find: finds the events of a series.
         progress: called with the stage ``steps``, where there are several spans.
     """
     spans = list(spans_of(len(series.scenes)))
