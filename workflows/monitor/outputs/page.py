@@ -70,12 +70,8 @@ def _content(view: PlaceView, frame: Frame) -> dict[str, Any]:
 def _event(event: Event, outline: Any, frame: Frame, places: dict[str, int]) -> dict[str, Any]:
     seen = [one.scene for one in event.sightings if one.state == "seen"]
     begun = next(places[name] for name in seen if event.dates[name] == event.history.first_seen)
-    ended = next(
-        (places[turn.scene] for turn in reversed(event.history.turns) if turn.state == "ended"), None
-    )
-    if event.history.ended_on is not None and ended is not None:
-        # It was gone at the first scene without it, and not only when that was certain.
-        ended = 1 + max(map(places.__getitem__, seen))
+    # It was gone at the first scene without it, and not only when that was certain.
+    ended = 1 + max(map(places.__getitem__, seen)) if event.history.ended_on is not None else None
     center = event.found.geometry.representative_point()
     return {
         **{name: value for name, value in event.properties().items() if name not in _LEFT_OUT},
