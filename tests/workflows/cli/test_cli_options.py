@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
 import typer
 from captioners import card
+from scene_pairs import make_pair
 
+import rscc
 from workflows.archive.plan import settings_key
 from workflows.cli.batch import batch
 from workflows.cli.caption import caption
@@ -22,6 +25,7 @@ from workflows.errors import OptionInvalid
 from workflows.options import ExplainOptions, SceneOptions
 from workflows.pairs.options import CatalogOptions
 from workflows.report.record import settings_record
+from workflows.scene import caption as caption_module
 
 
 @pytest.mark.parametrize(
@@ -93,6 +97,30 @@ def test_every_field_of_the_options_has_its_place():
         assert changed == ({name} if name in recorded else set()), name
         same_key = settings_key(other, model) == settings_key(base, model)
         assert same_key == (places[name] == "none") == (name in HOW), name
+
+
+def test_every_keyword_reaches_its_option(tmp_path, monkeypatch):
+    renamed = ("area", "changes", "bounds", "allow_hosts")
+    given = {
+        **{name: value for name, value in OTHER.items() if name not in renamed},
+        "date_before": date(2019, 1, 1), "only": "road", "context": "parcels.gpkg:permit_id",
+        "bbox": (0, 0, 1, 1), "allow_host": ["maps.example"], "keep_maps": str(tmp_path / "maps"),
+    }  # fmt: skip
+    called, pair = [], make_pair(tmp_path, [])
+
+    def record(*values):
+        called.append(values)
+        raise ValueError
+
+    monkeypatch.setattr(caption_module, "caption_scene", record)
+    monkeypatch.setattr(caption_module, "read_headers", lambda before, after, options: (before, after))
+    with pytest.raises(ValueError, match=r"^$"):
+        rscc.caption(pair.before, pair.after, captioner=object(), **given)
+    (before, after, _, options, progress), *_ = called
+    assert (before, after, progress) == (pair.before, pair.after, None)
+    expected = {**OTHER, "date_before": "2019-01-01", "bounds": (0, 0, 1, 1), "area": None, "changes": None}
+    expected |= {"allow_hosts": ("maps.example",), "keep_maps": tmp_path / "maps"}
+    assert {name: getattr(options, name) for name in OTHER} == expected
 
 
 def offered(command, kind: type[SceneOptions] = SceneOptions) -> set[str]:
