@@ -1,5 +1,6 @@
 """What every paper's model must hold; a new model in MODELS is tested by being there."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -85,6 +86,18 @@ def test_loss_tables_must_name_every_term_and_no_other(model, batch) -> None:
         model.losses(batch, all_weights(model) | {"caption": -1.0})
     with pytest.raises(ConfigInvalid):
         model.losses(batch, all_weights(model, 0.0))
+
+
+def test_label_smoothing_mixes_in_the_mean_over_the_vocabulary(model, batch) -> None:
+    weights = all_weights(model, 0.0) | {"caption": 1.0}
+    model.eval()
+    with torch.no_grad():
+        plain, some, more = (
+            float(model.losses(batch, weights, label_smoothing=share)["caption"]) for share in (0.0, 0.1, 0.2)
+        )
+    uniform = (some - 0.9 * plain) / 0.1
+    assert uniform >= math.log(len(model.vocabulary))
+    assert more == pytest.approx(0.8 * plain + 0.2 * uniform, rel=1e-3)
 
 
 def test_cached_trunk_maps_give_the_same_losses(model, batch) -> None:
