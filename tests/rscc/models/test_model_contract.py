@@ -39,6 +39,52 @@ def all_weights(model, value=1.0) -> dict[str, float]:
     return dict.fromkeys(model.loss_terms(), value)
 
 
+OTHER_OPTIONS = {
+    "scorer": {
+        "layers": 1, "matching_heads": 4, "matching": "mean", "temperature": 0.1, "difference": "subtraction",
+        "follow": "code",
+    },
+    "dirl": {
+        "alpha": 0.3, "diagonal": 0.5, "temperature": 0.1, "difference": "subtraction", "follow": "code",
+        "layers": {"follow": "code", "layers": 1},
+    },
+    "cheers": {
+        "layers": 1, "temperature": 0.1, "commonality": False, "difference": False, "gate": False,
+        "scaled": True, "entities": 2,
+    },
+    "rdd": {
+        "attributes": "V+N", "object_vectors": 8, "action_vectors": 4, "distilling_steps": 1,
+        "memory": "positions", "prompt": "none", "temperature": 0.5, "same_words_are_negatives": False,
+        "noun_template": {"prompt": "fixed", "noun_template": "a photo of a"},
+        "verb_template": {"prompt": "fixed", "verb_template": "a photo where things"},
+    },
+    "davir": {
+        "encoder_layers": 2, "queries": 8, "query_layers": 1, "entities": 2, "retrieval": "random",
+        "prompt": False, "attention_loss": "mse", "sigma_of": "probabilities", "blur": 0.0,
+    },
+}  # fmt: skip
+"""For every option of a paper that its model reads, another value, with what it needs."""
+
+
+@torch.no_grad()
+def sizes_and_losses(paper, options):
+    """Sizes of the parameters of a model with these options, and losses of a batch with equal captions."""
+    model = tiny_model(paper, text_encoder=TinyTextEncoder(), options=options)
+    batch = full_batch(model, (*CAPTIONS[:3], CAPTIONS[2]))
+    losses = {name: round(float(value), 6) for name, value in model.losses(batch, all_weights(model)).items()}
+    return {name: tuple(value.shape) for name, value in model.state_dict().items()}, losses
+
+
+@pytest.mark.parametrize(
+    ("paper", "option"), [(paper, name) for paper, others in OTHER_OPTIONS.items() for name in others]
+)
+def test_every_option_of_a_paper_makes_another_model(paper, option) -> None:
+    value = OTHER_OPTIONS[paper][option]
+    given = value if isinstance(value, dict) else {option: value}
+    usual = {name: other for name, other in given.items() if name != option}
+    assert sizes_and_losses(paper, given) != sizes_and_losses(paper, usual)
+
+
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (64, 96), (96, 32)])
 def test_shapes_also_of_images_that_are_not_square(model, height, width) -> None:
     features = model.encode(*random_images(2, height, width))
