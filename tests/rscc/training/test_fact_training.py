@@ -200,6 +200,18 @@ def test_the_calibration_is_the_curve_that_labels_follow() -> None:
     assert rules.offsets == pytest.approx([-1.2] * len(ANSWERS), abs=0.06)
 
 
+def test_covers_are_weighed_against_each_other_and_other_answers_stand_alone() -> None:
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 2, (4000, len(ANSWERS)))
+    grass = logits[:, ANSWERS.index("around grass"), None]
+    labels = (random.random(logits.shape) < 1 / (1 + np.exp(grass - 1.5 * logits))).astype(np.float32)
+    weights = np.array(calibrated_rules(logits, labels, np.ones(len(logits), bool)).around)
+    trees, water = (weights[AROUND.index(name)] for name in ("trees", "water"))
+    of = [AROUND.index(name) for name in ("trees", "grass", "bare ground")]
+    assert trees[of] == pytest.approx([1.5, -1, 0], abs=0.15)
+    assert np.flatnonzero(water[:-1]).tolist() == [AROUND.index("water")]
+
+
 def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -> None:
     _, logits, labels = noisy_answers(1)
     rare = ANSWERS.index("around water")
