@@ -12,7 +12,9 @@ from captioners import BrightnessCaptioner
 from PIL import Image
 from scene_pairs import make_pair, north_up, write_raster
 
+from workflows.archive.folder import ArchiveFolder
 from workflows.cli import app
+from workflows.monitor.folder import MonitorFolder
 
 UTM = north_up(500_000.0, 5_600_000.0, 0.5)
 
@@ -101,6 +103,51 @@ def test_one_line_an_exit_code_and_nothing_written(scenes, rscc_command, command
     for word in words:
         assert word in err
     assert content(scenes) == files
+
+
+EXCLUDED = [
+    "convert r.geojson",
+    "convert r.geojson o.geojson --html-folder page",
+    "convert r.geojson o.html --threshold 0.7",
+    "convert r.geojson --html-folder page --min-area 9",
+    "convert r.geojson o.geojson --context a.gpkg:b",
+    "convert r.geojson o.geojson --before before.tif",
+    "explain r.geojson",
+    "explain r.geojson --id 1 -o p.png",
+    "explain r.geojson --id 1 --gsd 1",
+    "explain before.tif after.tif",
+    "explain before.tif after.tif --id 1 -o p.png",
+    "review new --export levir-cc",
+    "review new r.geojson --export levir-cc --sample 3",
+    "review new r.geojson --export levir-cc -o s.geojson",
+    "review new r.geojson --export levir-cc --overwrite",
+    "review archive --sample 3",
+    "review archive --sample 3 -o s.gpkg",
+    "review archive marks.json --sample 3 -o s.geojson",
+    "batch pairs.csv -o out --workers 1 --scheduler tcp://127.0.0.1:1",
+    "verify archive --before before.tif",
+    "verify archive --after after.tif",
+    "status archive --html page.html --watch",
+    "status monitor --watch",
+    "status monitor --failed",
+    "status monitor --warnings",
+    "status monitor --html page.html",
+    "monitor . -o out --feed news.xml --notify news.xml",
+    "monitor . -o out --from 2020 --to 2019",
+]
+
+
+@pytest.mark.parametrize("words", EXCLUDED)
+def test_options_that_exclude_each_other_are_refused_and_nothing_is_written(scenes, rscc_command, words):
+    (scenes / "pairs.csv").write_text("before,after\nbefore.tif,after.tif\n")
+    ArchiveFolder(scenes / "archive").create()
+    MonitorFolder(scenes / "monitor").create()
+    there = sorted(scenes.rglob("*"))
+    ended, out, err = rscc_command(*words.split())
+    assert (ended, out) == (2, ""), err
+    assert err.startswith("rscc: error: ") and err.count("\n") == 1
+    assert not any(text in err.lower() for text in ("no such", "not exist", "no report")), "of the options"
+    assert sorted(scenes.rglob("*")) == there
 
 
 @pytest.mark.parametrize(
