@@ -121,14 +121,10 @@ class CheersFeatures(EntityFeatures):
 
 
 def retrieve_entities(before: Tensor, after: Tensor, count: int) -> Tensor:
-    """Choose the entities whose similarity differs most between the dates (CHEERS, Eq. 1).
+    """Return the numbers (B, k) of the entities whose similarity differs most between the dates (Eq. 1).
 
-    Args:
-        before, after: (B, M) cosine similarities of each date to every entity.
-        count: k, at most M.
-
-    Returns:
-        (B, k) int64 numbers of the entities, the largest difference first.
+    ``before`` and ``after`` (B, M) are cosine similarities to every entity, ``count`` is k, at most M; the
+    largest difference comes first.
     """
     # 3 is more than two cosine similarities can differ by.
     relevant = (before > before.mean(1, keepdim=True)) | (after > after.mean(1, keepdim=True))
@@ -136,14 +132,9 @@ def retrieve_entities(before: Tensor, after: Tensor, count: int) -> Tensor:
 
 
 def largest_shares(target: Tensor, source: Tensor) -> Tensor:
-    """Return the share that each target position gets of its best source position (Eq. 2, maximum of Eq. 3).
+    """Return (B, N, 1) in 0..1: the share that each position of the target (B, N, D) gets of its best source.
 
-    Args:
-        target: (B, N, D).
-        source: (B, M, D).
-
-    Returns:
-        (B, N, 1) in 0..1.
+    The source is (B, M, D); Eq. 2, and the maximum of Eq. 3.
     """
     similarity = F.normalize(target.float(), dim=-1) @ F.normalize(source.float(), dim=-1).transpose(1, 2)
     return similarity.float().softmax(dim=1).amax(dim=2, keepdim=True)  # (B, N, M) over N
@@ -234,9 +225,11 @@ class GatedLayer(DecoderLayer):
             nn.init.constant_(weight.bias, 0.5)
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
 
-    def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, memory: Tensor, known: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """See :meth:`DecoderLayer.forward`; the attended differences are H^F of Eq. 16."""
-        words = self.norms[0](x + self.self_attention(x, x, causal=True))
+        words = self.norms[0](x + self.self_attention(x, x, causal=True, known=known))
         fused, _, _ = self._fuse(words, self.project(memory))
         return self.norms[1](fused + words), words, fused  # Eq. 17
 

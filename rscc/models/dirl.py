@@ -44,12 +44,7 @@ from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention, CrossImageLayer
 from rscc.models.shared.decoder import CaptionDecoder, DecoderLayer
 from rscc.models.shared.losses import decorrelation_loss, info_nce, masked_mean, matrix_info_nce
-from rscc.models.shared.released_code import (
-    ReleasedCaptioner,
-    ReleasedDecoder,
-    ReleasedLayer,
-    start_attention,
-)
+from rscc.models.shared.released_code import ReleasedCaptioner, ReleasedDecoder, start_attention
 from rscc.settings import build, check_choice, check_sizes
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
@@ -86,7 +81,7 @@ class DirlOptions:
         check_sizes(self, "model.options", layers=(1, MOST_PARTS))
 
 
-class CodeDecoderLayer(ReleasedLayer):
+class CodeDecoderLayer(DecoderLayer):
     """Decoder layer of the released code (Eq. 8-11)."""
 
     def __init__(self, *, width: int, heads: int, dropout: float):

@@ -49,13 +49,9 @@ from torch.nn import functional as F
 from rscc.config import MOST_PARTS, ModelConfig, check_follow
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention, CrossImageLayer
+from rscc.models.shared.decoder import DecoderLayer
 from rscc.models.shared.losses import masked_mean, matrix_info_nce
-from rscc.models.shared.released_code import (
-    ReleasedCaptioner,
-    ReleasedDecoder,
-    ReleasedLayer,
-    start_attention,
-)
+from rscc.models.shared.released_code import ReleasedCaptioner, ReleasedDecoder, start_attention
 from rscc.settings import build, check, check_choice, check_sizes
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
@@ -108,14 +104,9 @@ class ScorerOptions:
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """Similarity of every query image to every key image (Eq. 2).
+    """Return the similarity (B, C) of images of tokens (B, N, d) to images of tokens (C, M, d) (Eq. 2).
 
-    Args:
-        queries: (B, N, d) tokens.
-        keys: (C, M, d) tokens.
-
-    Returns:
-        (B, C): mean over an image's tokens of the largest similarity to a token of the other, both ways.
+    It is the mean over an image's tokens of the largest similarity to a token of the other, both ways.
     """
     similarity = queries.flatten(0, 1) @ keys.flatten(0, 1).T
     similarity = similarity.view(*queries.shape[:2], *keys.shape[:2])  # (B, N, C, M)
@@ -184,7 +175,7 @@ class BackwardReasoning(nn.Module):
         return self.finish(self.attention(hallucination, hallucination))  # Eq. 10
 
 
-class CodeDecoderLayer(ReleasedLayer):
+class CodeDecoderLayer(DecoderLayer):
     """Decoder layer of the released code (Eq. 8)."""
 
     def __init__(self, *, width: int, heads: int, dropout: float):

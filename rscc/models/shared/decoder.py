@@ -84,12 +84,15 @@ class DecoderCache:
 class DecoderLayer(AttentionLayer):
     """Masked self-attention, cross-attention, feed-forward; each with residual and post-normalisation."""
 
-    def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, memory: Tensor, known: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Map words (B, L, D) and difference tokens (B, N, D) onwards; every word sees its past only.
 
         Returns the layer's output, its self-attended words and its attended differences, each (B, L, D).
+        ``known`` (B, L) bool is False at padding that no word may see.
         """
-        words = self.norms[0](x + self.self_attention(x, x, causal=True))
+        words = self.norms[0](x + self.self_attention(x, x, causal=True, known=known))
         attended = self.cross_attention(words, memory)
         return self.feed(self.norms[1](words + attended)), words, attended
 
@@ -116,7 +119,13 @@ class DecoderLayer(AttentionLayer):
 
 
 class CaptionDecoder(Decoder):
-    """Words from difference tokens."""
+    """Words from difference tokens.
+
+    Attributes:
+        hidden: id of padding that words may not see; None where it only follows them.
+    """
+
+    hidden: int | None = None
 
     def __init__(self, *, config: ModelConfig, vocabulary_size: int, layer: type[DecoderLayer]):
         super().__init__()
@@ -139,8 +148,9 @@ class CaptionDecoder(Decoder):
     def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
         """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
         x = words = attended = self._embed(tokens)
+        known = None if self.hidden is None else tokens != self.hidden
         for layer in self._typed_layers():
-            x, words, attended = layer(x, memory)
+            x, words, attended = layer(x, memory, known)
         return DecoderOutput(logits=self.logits(x), hidden=x, words=words, attended=attended)
 
     def attention(self, memory: Tensor, tokens: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ Images are resized bilinearly here, the trunk's features there come from cubic r
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -25,22 +24,10 @@ from rscc.config import ModelConfig
 from rscc.models.shared.blocks import Attention
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.decoder import CaptionDecoder, Decoder, DecoderLayer
-from rscc.structures import DecoderOutput, PairBatch
+from rscc.structures import PairBatch
 
 GRID = 14
 """Rows and columns that the positions are trained on."""
-
-
-class ReleasedLayer(DecoderLayer):
-    """A decoder layer that can leave padding out of the keys of its self-attention."""
-
-    def forward(
-        self, x: Tensor, memory: Tensor, known: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """See :meth:`DecoderLayer.forward`; ``known`` (B, L) bool is False at padding."""
-        words = self.norms[0](x + self.self_attention(x, x, causal=True, known=known))
-        attended = self.cross_attention(words, memory)
-        return self.feed(self.norms[1](words + attended)), words, attended
 
 
 class ReleasedDecoder(CaptionDecoder):
@@ -56,11 +43,11 @@ class ReleasedDecoder(CaptionDecoder):
         config: ModelConfig,
         vocabulary_size: int,
         pad: int,
-        layer: type[ReleasedLayer],
+        layer: type[DecoderLayer],
         finish: nn.Module,
     ):
         super().__init__(config=config, vocabulary_size=vocabulary_size, layer=layer)
-        self.pad = pad
+        self.hidden = pad
         self.words = nn.Embedding(vocabulary_size, config.word_width, padding_idx=pad)
         del self.positions
         self.register_buffer("positions", sinusoids(config.max_words, config.word_width), persistent=False)
@@ -69,14 +56,6 @@ class ReleasedDecoder(CaptionDecoder):
     def _embed(self, tokens: Tensor, start: int = 0) -> Tensor:
         places = self.positions[start : start + tokens.shape[1]]
         return self.finish(self.widen(self.words(tokens) + places))
-
-    def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
-        """See :meth:`CaptionDecoder.forward`."""
-        x = words = attended = self._embed(tokens)
-        known = tokens != self.pad
-        for layer in self.layers:
-            x, words, attended = cast(ReleasedLayer, layer)(x, memory, known)
-        return DecoderOutput(logits=self.logits(x), hidden=x, words=words, attended=attended)
 
 
 class HalfPositions2d(nn.Module):
