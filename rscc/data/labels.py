@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rscc.data.pairs import PairRecord, file_name
-from rscc.data.single_dates import read_rows
+from rscc.data.single_dates import converted_rows
 from rscc.errors import DatasetLayoutInvalid
 from rscc.text.object_classes import OBJECT_CLASSES
 
@@ -38,10 +38,7 @@ class LabelledPair:
 
 
 def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]:
-    """Read a table of labels; images are read later.
-
-    Args:
-        table: None: :data:`LABELS` in the folder.
+    """Read a table of labels, by default :data:`LABELS` in the folder; images are read later.
 
     Raises:
         DatasetLayoutInvalid: no table, a missing column, an invalid square, or an unknown class.
@@ -50,15 +47,8 @@ def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]
     if not table.is_file():
         raise DatasetLayoutInvalid(f"{table}: no such file; give its folder, or name the table with --labels")
     readings: dict[tuple[str, Window | None], list[Reading]] = {}
-    for line, row in enumerate(read_rows(table), 2):
-        try:
-            name, window = file_name(row["file"]), _window(row)
-            came, gone, named = (_classes(row[column]) for column in ("came", "gone", "named"))
-        except KeyError as error:
-            raise DatasetLayoutInvalid(f"{table}: has no column {error}") from error
-        except ValueError as error:
-            raise DatasetLayoutInvalid(f"{table}, line {line}: {error}") from error
-        readings.setdefault((name, window), []).append(Reading(came, gone, named | came | gone))
+    for place, reading in converted_rows(table, _reading):
+        readings.setdefault(place, []).append(reading)
     pairs = []
     for (name, window), several in readings.items():
         changed = any(reading.named for reading in several)
@@ -66,6 +56,13 @@ def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]
         record = PairRecord(id=name, before=before, after=after, changed=changed, window=window)
         pairs.append(LabelledPair(record, tuple(several)))
     return pairs
+
+
+def _reading(row: dict[str, str]) -> tuple[tuple[str, Window | None], Reading]:
+    """Return file and square of a pair, and what a reader says of it."""
+    place = file_name(row["file"]), _window(row)
+    came, gone, named = (_classes(row[column]) for column in ("came", "gone", "named"))
+    return place, Reading(came, gone, named | came | gone)
 
 
 def _window(row: dict[str, str]) -> Window | None:

@@ -3,9 +3,9 @@
 import csv
 import io
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from rscc.data.pairs import read_mask, read_rgb
 from rscc.errors import DatasetLayoutInvalid
 from rscc.files import read_file
 from rscc.images import resize
+
+Row = TypeVar("Row")
 
 
 def index_of(root: Path) -> Path:
@@ -32,26 +34,16 @@ def read_rows(table: Path) -> list[dict[str, str]]:
         raise DatasetLayoutInvalid(f"{table}: cannot be read as a table in UTF-8 ({error})") from error
 
 
-def typed_rows(
-    table: Path,
-    columns: Mapping[str, Callable[[str], Any]],
-    keep: Callable[[dict[str, str]], bool] = lambda row: True,
-) -> list[dict[str, Any]]:
-    """Return the rows of a table with converted values; other columns stay texts.
-
-    Args:
-        columns: name to a function that raises ValueError for a bad text.
-        keep: whether a row is read at all.
+def converted_rows(table: Path, convert: Callable[[dict[str, str]], Row]) -> list[Row]:
+    """Return what ``convert`` makes of each row of a table; it raises ValueError for a bad value.
 
     Raises:
         DatasetLayoutInvalid: it is no table, lacks a column, or has a bad value; the message names the line.
     """
     rows = []
     for line, row in enumerate(read_rows(table), 2):
-        if not keep(row):
-            continue
         try:
-            rows.append({**row, **{name: convert(row[name]) for name, convert in columns.items()}})
+            rows.append(convert(row))
         except KeyError as error:
             raise DatasetLayoutInvalid(f"{table}: has no column {error}") from error
         except ValueError as error:
@@ -71,8 +63,9 @@ def read_single_date(root: Path) -> list[tuple[Path, str, float]]:
 
     It has ``index.csv`` with columns file, class and gsd_m, ``image/`` and, by the same names, ``mask/``.
     """
-    rows = typed_rows(index_of(root), {"file": str, "class": str, "gsd_m": metres})
-    return [(root / "image" / row["file"], row["class"], row["gsd_m"]) for row in rows]
+    return converted_rows(
+        index_of(root), lambda row: (root / "image" / row["file"], row["class"], metres(row["gsd_m"]))
+    )
 
 
 def mask_of(image: Path) -> Path:

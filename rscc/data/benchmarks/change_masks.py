@@ -5,7 +5,7 @@ height and gsd_m (metres per pixel). A data set of TorchGeo is named ``torchgeo:
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rscc.data.pairs import PairRecord, PairSample
-from rscc.data.single_dates import index_of, metres, read_rows, typed_rows
+from rscc.data.single_dates import converted_rows, index_of, metres, read_rows
 from rscc.errors import DatasetLayoutInvalid, extra, first_line
 
 PREFIX = "torchgeo:"
@@ -26,20 +26,22 @@ def change_masks(root: Path, *, datasets: Sequence[str] = (), size: int = 256) -
     0.5 m, because its crops are enlarged.
     """
     index = index_of(root)
-    columns: dict[str, Callable[[str], Any]] = {"file": str, "width": int, "height": int, "gsd_m": metres}
-    records: list[PairRecord] = []
-    for row in typed_rows(index, columns, lambda row: not datasets or row.get("dataset") in datasets):
-        crops, name = (row["width"] // size) * (row["height"] // size), row["file"]
-        records.append(
-            PairRecord(
-                id=name,
-                before=root / "A" / name,
-                after=root / "B" / name,
-                mask=root / "label" / name,
-                gsd=row["gsd_m"],
-                crops=max(1, min(crops, 4) if row["gsd_m"] > 0.5 else crops),
-            )
+
+    def record(row: dict[str, str]) -> PairRecord | None:
+        if datasets and row.get("dataset") not in datasets:
+            return None
+        name, gsd = row["file"], metres(row["gsd_m"])
+        crops = (int(row["width"]) // size) * (int(row["height"]) // size)
+        return PairRecord(
+            id=name,
+            before=root / "A" / name,
+            after=root / "B" / name,
+            mask=root / "label" / name,
+            gsd=gsd,
+            crops=max(1, min(crops, 4) if gsd > 0.5 else crops),
         )
+
+    records = list(filter(None, converted_rows(index, record)))
     if not records:
         known = ", ".join(sorted({row.get("dataset", "") for row in read_rows(index)})) or "no rows"
         raise DatasetLayoutInvalid(
