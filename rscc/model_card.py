@@ -86,7 +86,12 @@ class ModelCard:
         check_choice("card.localiser", self.localiser, LOCALISATIONS)
         check_choice("card.sentences", self.sentences, SENTENCES)
         check_sizes(self, "card", support=(0, MOST_BEAMS))
-        self._check_sizes()
+        tile, searched, side = self.tile_size, self.search_size, self.position_size
+        check(16 <= tile <= MOST_TILE, f"card.tile_size is {tile}; it must be 16 to {MOST_TILE} pixels")
+        fits = searched == 0 or tile <= searched <= MOST_TILE
+        check(fits, f"card.search_size must be {tile} to {MOST_TILE} pixels, or 0")
+        whole = side >= 1 and tile % side == searched % side == 0
+        check(whole, f"card.tile_size and card.search_size must be multiples of {side} pixels")
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
         metres = 0 < self.gsd < math.inf and low_high
         check(metres, "card.gsd and card.gsd_range must be metres above 0, the finer first")
@@ -99,14 +104,6 @@ class ModelCard:
     def flag(self) -> FlagCalibration | None:
         """The calibration of P(changed), if there is one."""
         return None if self.calibration is None else self.calibration.changed
-
-    def _check_sizes(self) -> None:
-        tile, searched, side = self.tile_size, self.search_size, self.position_size
-        check(16 <= tile <= MOST_TILE, f"card.tile_size is {tile}; it must be 16 to {MOST_TILE} pixels")
-        fits = searched == 0 or tile <= searched <= MOST_TILE
-        check(fits, f"card.search_size must be {tile} to {MOST_TILE} pixels, or 0")
-        whole = side >= 1 and tile % side == searched % side == 0
-        check(whole, f"card.tile_size and card.search_size must be multiples of {side} pixels")
 
 
 def with_detector(card: ModelCard, detector: DetectorCard) -> ModelCard:

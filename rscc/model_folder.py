@@ -175,10 +175,7 @@ def load_card(model: str | Path) -> ModelCard:
 
 
 def add_detector(model: str | Path, detector: str | Path, path: Path) -> ModelFolder:
-    """Copy a model into a new folder and add a detector of another project, with its TOML file.
-
-    Args:
-        detector: ``torchgeo:FILE``.
+    """Copy a model into a new folder and add a detector, ``torchgeo:FILE``, with its TOML file.
 
     Raises:
         OutputExists: the folder exists.

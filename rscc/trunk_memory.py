@@ -77,17 +77,14 @@ class RememberingDetector(ChangeDetector):
             stored = load_file(path)
             found = [stored[f"{_HWC}{number}"].permute(0, 3, 1, 2) for number in range(len(stored))]
         except (OSError, SafetensorError, KeyError):
-            found = self._computed(image)
+            maps = self.backbone(image)
+            reduced: list[Tensor] = self.change_head.reduced(maps)  # type: ignore[operator]
+            features = (average_positions(maps[-1], self.pool), *reduced)
+            found = [(one if one.dtype is torch.uint8 else one.half()).cpu() for one in features]
             kept = {f"{_HWC}{n}": one.permute(0, 2, 3, 1).contiguous() for n, one in enumerate(found)}
             with atomic_write(path) as (draft,):
                 save_file(kept, draft)
         return [_as_read(one).to(image.device) for one in found]
-
-    def _computed(self, image: Tensor) -> list[Tensor]:
-        maps = self.backbone(image)
-        reduced: list[Tensor] = self.change_head.reduced(maps)  # type: ignore[operator]
-        features = (average_positions(maps[-1], self.pool), *reduced)
-        return [(one if one.dtype is torch.uint8 else one.half()).cpu() for one in features]
 
 
 def _as_read(stored: Tensor) -> Tensor:

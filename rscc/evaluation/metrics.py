@@ -78,7 +78,7 @@ class CaptionScores:
         return {name: getattr(self, name) for name in names}
 
 
-class CaptionScorer:
+class CaptionScorer(contextlib.AbstractContextManager["CaptionScorer"]):
     """Scores many sets of captions with one Java process; use it as a context manager.
 
     Leaving the context ends the process. With ``java`` False, or without Java, it works without.
@@ -89,9 +89,6 @@ class CaptionScorer:
         self._no_java_note = NO_JAVA
         self._meteor: Any = None
         self._words: dict[str, str] = {}
-
-    def __enter__(self) -> CaptionScorer:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -127,12 +124,7 @@ class CaptionScorer:
         return [self._words[caption] for caption in captions]
 
     def score(self, hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> CaptionScores:
-        """Score one caption per pair against its references.
-
-        Args:
-            hypotheses: pair id to caption.
-            references: pair id to reference sentences; the same ids.
-        """
+        """Score one caption per pair against its references, both by the same ids of pairs."""
         bleu, rouge, cider_class = caption_metrics()
         _check_ids(hypotheses, references)
         ids = list(hypotheses)

@@ -43,11 +43,7 @@ def make_card(
     scores: Mapping[str, float],
     **fields: Any,
 ) -> ModelCard:
-    """Make the card of a trained model.
-
-    Args:
-        data: training and validation data, without a full stop.
-    """
+    """Make the card of a trained model; ``data`` are its pairs in words, without a full stop."""
     config, card = run.config, run.config.card
     stated: dict[str, Any] = {
         name: getattr(card, name) for name in ("version", "licence", "limits", "sentences", "search_size")

@@ -244,11 +244,8 @@ def calibrate_score(
 ) -> ScoreCalibration | None:
     """Fit the score on validation pairs that changed and that the model calls changed.
 
-    Args:
-        likelihoods: (N,) geometric mean of the words' probabilities, 0..1.
-
-    Returns:
-        None if fewer than :data:`FEWEST` sentences are good, or poor.
+    ``likelihoods`` (N,) are geometric means of the words' probabilities. Returns None if fewer than
+    :data:`FEWEST` sentences are good, or poor.
     """
     several = {pair: sentences for pair, sentences in references.items() if len(sentences) > 1}
     if not several:

@@ -202,11 +202,7 @@ def _makes_fewer_errors(
 
 
 def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return how many answers of each pair are stated and false, or true and not stated, (N,).
-
-    Args:
-        logits, labels: (N, len(ANSWERS)).
-    """
+    """Return how many answers (N, len(ANSWERS)) of each pair are stated and false, or true and not stated."""
     stated = (rules.calibrated(logits) >= np.array(rules.sure)) & (np.array(rules.slopes) != 0)
     wrong: np.ndarray = (stated != (labels > 0)).sum(1).astype(np.float64)
     return wrong

@@ -117,14 +117,6 @@ def text_batch(sentences: Sequence[str], text: CaptionText) -> PairBatch:
     return batch
 
 
-def counted_batches(sentences: Sequence[str], text: CaptionText) -> Iterator[tuple[PairBatch, Tensor]]:
-    """Yield every distinct sentence once, sorted by length, and its number of occurrences (B,)."""
-    counts = Counter(sentences)
-    ordered = sorted(counts, key=lambda sentence: (len(sentence.split()), sentence))
-    for part in batches(ordered, 256):
-        yield text_batch(part, text), torch.tensor([counts[sentence] for sentence in part])
-
-
 def blank_memory(model: ChangeCaptioner, count: int) -> Tensor:
     """Return an empty memory of zeros, (B, 1, D); for gated decoders one more zero vector per entity."""
     entities = max((m.entities for m in model.decoder.modules() if isinstance(m, GatedLayer)), default=0)
@@ -185,9 +177,14 @@ def perplexity(model: ChangeCaptioner, sentences: Sequence[str], *, bf16: bool =
     device = next(model.parameters()).device
     text = CaptionText(model.vocabulary, model.config.max_words)
     total, words = 0.0, 0
-    for batch, counts in counted_batches(sentences, text):
+    occurrences = Counter(sentences)
+    # By length: a batch then has little padding.
+    ordered = sorted(occurrences, key=lambda sentence: (len(sentence.split()), sentence))
+    for part in batches(ordered, 256):
+        batch = text_batch(part, text)
         assert batch.tokens is not None
-        tokens, counts = batch.tokens.to(device), counts.to(device)
+        tokens = batch.tokens.to(device)
+        counts = torch.tensor([occurrences[sentence] for sentence in part], device=device)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             logits = model.decoder(blank_memory(model, len(tokens)), tokens[:, :-1]).logits
         losses = F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none")  # (B, L)

@@ -26,13 +26,9 @@ class Logistic:
 
 
 def fit_logistic(values: np.ndarray, truth: np.ndarray, *, min_slope: float = 0.0) -> Logistic:
-    """Fit a logistic regression with a small L2 penalty and slopes of at least ``min_slope``.
+    """Fit a logistic regression of values (N, F) with a small L2 penalty and slopes of ``min_slope`` or more.
 
-    A value with a smaller slope is left out (slope 0), the smallest first.
-
-    Args:
-        values: (N, F).
-        truth: (N,) bool with both kinds.
+    A value with a smaller slope is left out (slope 0), the smallest first. ``truth`` (N,) has both kinds.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -56,11 +52,9 @@ def fit_logistic(values: np.ndarray, truth: np.ndarray, *, min_slope: float = 0.
 def fit_adaptation(logits: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
     """Return the scale s and the shift t with which s * logit + t fits further answers, however few.
 
-    The maximum a posteriori for a shift and a logarithm of the scale that are normal around 0, with variances
-    of 1 / :data:`PRIOR_STRENGTH` and a quarter of that: five answers change little, five hundred decide.
-
-    Args:
-        logits: (N,), calibrated elsewhere. truth: (N,) bool.
+    The logits (N,) were calibrated elsewhere; ``truth`` is (N,) bool. The result is the maximum a posteriori
+    for a shift and a logarithm of the scale that are normal around 0, with variances of
+    1 / :data:`PRIOR_STRENGTH` and a quarter of that: five answers change little, five hundred decide.
     """
     sign = np.where(truth, -1.0, 1.0)
 

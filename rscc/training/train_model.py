@@ -14,7 +14,7 @@ from rscc.data.trunk_maps import pooled_features
 from rscc.devices import fast_bf16, keep_freed_memory, pick_device
 from rscc.errors import ConfigInvalid
 from rscc.evaluation.metrics import caption_metrics
-from rscc.model_folder import ModelFolder
+from rscc.model_folder import DETECTOR, ModelFolder
 from rscc.models.backbones import build_backbone
 from rscc.models.papers import model_class
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -35,7 +35,6 @@ from rscc.training.training_data import (
 )
 from rscc.training.training_loop import Trainer, Validate, freeze, load_best
 from rscc.training.training_run import (
-    TRUNK_PREFIXES,
     Report,
     Run,
     RunPaths,
@@ -190,9 +189,9 @@ def build_model(run: Run, vocabulary: Vocabulary) -> ChangeCaptioner:
     settings = config.model if start is None else start.prepared(config.model)
     model = kind(config=settings, backbone=backbone, vocabulary=vocabulary, text_encoder=encoder)
     if start is not None:
-        load_start(model, start, skip=TRUNK_PREFIXES if paths.trunk is not None else ())
+        load_start(model, start, skip=DETECTOR if paths.trunk is not None else ())
     if paths.trunk is not None:
-        load_start(model, open_start(paths.trunk), only=TRUNK_PREFIXES)
+        load_start(model, open_start(paths.trunk), only=DETECTOR)
     return model
 
 

@@ -26,7 +26,6 @@ Report = Callable[[str], None]
 TRUNK = ("backbone", "change_head")
 # What a run writes into its folder: model folders, and the files of the training loop.
 _MODELS, _LOOP_FILES = ("model", "tuned"), ("checkpoint.pt", "best.safetensors", "log.jsonl", "config.json")
-TRUNK_PREFIXES = ("backbone.", "change_head.")
 # What the card of a fine-tuned model says as that of its start.
 _KEPT = ("gsd_range", "licence", "limits", "support", "sentences", "search_size")
 # Options that CHEERS and DAVIR set when they are prepared; sizes of weights depend on them.
