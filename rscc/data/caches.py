@@ -112,14 +112,11 @@ def store_extracted(
     grid: tuple[int, int],
     progress: Progress = lambda finished, count: None,
 ) -> np.ndarray:
-    """Extract the changes of all pairs, or open the file of an earlier call with the same settings.
+    """Extract the changes of N pairs, (N, h, w) float16 in 0..1, or open the file of an earlier equal call.
 
     Args:
         folder: folder of the file; half a kilobyte per pair at 256 px.
         grid: (h, w) of the trunk's last map, over which the masks are averaged.
-
-    Returns:
-        (N, h, w) float16 in 0..1.
     """
 
     def compute(arrays: Sequence[np.ndarray]) -> None:

@@ -136,9 +136,7 @@ def pooled_features(
 ) -> np.ndarray:
     """Return (N, 2, C) float32: the trunk's last map of both dates of each pair, averaged over its positions.
 
-    Args:
-        size: side in pixels that images are resized to.
-        weights: (N, h, w) of the positions, see :func:`weighted_mean`.
+    Images are resized to ``size``; ``weights`` (N, h, w) of the positions are as in :func:`weighted_mean`.
     """
     means: list[np.ndarray] = []
     for part in batches(records, _BATCH):
@@ -151,11 +149,7 @@ def pooled_features(
 def stored_arrays(
     shapes: Mapping[Path, tuple[int, ...]], compute: Callable[[Sequence[np.ndarray]], None]
 ) -> list[np.ndarray]:
-    """Open float16 arrays from files, and compute them first if one is missing.
-
-    Args:
-        shapes: file to shape; all files lie in one folder.
-    """
+    """Open float16 arrays of these shapes, files of one folder; compute them first if one is missing."""
     folder = next(iter(shapes)).parent
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):  # of several runs one computes, the others wait and open the files

@@ -83,11 +83,7 @@ def score_model(
 ) -> list[EvaluationRow]:
     """Score a model folder, or a shipped model by name, on pairs, without baselines and Java.
 
-    Args:
-        records: pairs to score; those without references are left out.
-
-    Returns:
-        One row per subset, see :func:`subsets`.
+    Pairs without references are left out. Returns a row per subset, see :func:`subsets`.
     """
     scored = _with_references(records)
     captioner = Captioner.load(model, device=device)

@@ -238,11 +238,7 @@ def size_table(sizes: Sequence[SizeRecall], name: str) -> str:
 
 
 def facts_tables(facts: Sequence[FactScores]) -> list[str]:
-    """Return tables of the facts that captions state, by captioner, and of the model's objects by class.
-
-    Args:
-        facts: the model first, then people.
-    """
+    """Return tables of the facts that captions state, and of the objects of the model, which comes first."""
     model, people = facts[0], next(scores.by_class for scores in facts if scores.name == PEOPLE)
     heads = (*(f"{fact}, %" for fact in SHARES), *_OBJECT_HEADS, "another object, %", "distinct sentences")
     tables = [table((f"facts of {model.pairs} changed pairs", *heads), list(map(_fact_cells, facts)))]

@@ -134,9 +134,7 @@ def search_name(beams: int, support: int = 0) -> str:
 def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str, decoding: str) -> str:
     """Return Markdown: our row among the papers' rows of its subset, best CIDEr first, and a caution.
 
-    Args:
-        ours: split and data of our row, in words.
-        decoding: how our words were searched for.
+    ``ours`` says split and data of our row, ``decoding`` how its words were searched for.
     """
     paper_rows = papers.merged(row.subset)
     mine: Mapping[str, float | None] = {metric: getattr(row.captions, metric) for metric in METRICS}

@@ -75,12 +75,7 @@ class MaskCounter:
         self._objects: list[tuple[float, bool]] = []  # square metres, found
 
     def add(self, predicted: np.ndarray, truth: np.ndarray, *, gsd: float | None = None) -> None:
-        """Count one pair.
-
-        Args:
-            predicted, truth: (H, W) bool.
-            gsd: metres per pixel; None if unknown, then no object is measured.
-        """
+        """Count one pair of masks (H, W) bool; without metres per pixel, ``gsd``, no object is measured."""
         hits = int((predicted & truth).sum())
         self._counts.append((hits, int(predicted.sum()) - hits, int(truth.sum()) - hits, truth.size))
         if gsd is not None:

@@ -103,16 +103,12 @@ def score_predictions(
     kinds: Kinds | None = None,
     objects: bool = False,
 ) -> list[EvaluationRow]:
-    """Score one captioner.
+    """Score one captioner; return a row per subset, see :func:`subsets`, which also explains ``kinds``.
 
     Args:
         predictions: one per record, in order; read one at a time, so that masks are not kept.
         scorer: shared by all captioners of an evaluation.
-        kinds: see :func:`subsets`.
         objects: also count objects that no reference names.
-
-    Returns:
-        One row per subset, see :func:`subsets`.
     """
     if len({record.id for record in records}) != len(records):
         raise DatasetLayoutInvalid("two pairs of this split have the same id; every pair needs its own")

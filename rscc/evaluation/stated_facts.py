@@ -52,11 +52,7 @@ class FactScorer:
     """Scores captioners on the changed pairs of a split; references and masks are read once."""
 
     def __init__(self, records: Sequence[PairRecord], *, objects: bool = True):
-        """Read the references and masks.
-
-        Args:
-            objects: also score objects, which needs a parser.
-        """
+        """Read the references and masks; ``objects`` are scored, too, which needs a parser."""
         self._objects = objects
         self._changed = [i for i, record in enumerate(records) if truly_changed(record)]
         changed = [records[i] for i in self._changed]

@@ -56,12 +56,9 @@ class Reliability:
 
 
 def reliability(probabilities: np.ndarray, truth: np.ndarray, bins: int = 10) -> Reliability:
-    """Compare probabilities with outcomes.
+    """Compare probabilities (N,) in 0..1 with the outcomes (N,) bool, N at least 1, in bins of equal width.
 
-    Args:
-        probabilities: (N,) in 0..1.
-        truth: (N,) bool, the outcomes; N at least 1.
-        bins: number of bins of equal width between 0 and 1; empty ones are left out.
+    Empty bins are left out.
     """
     index = np.minimum((np.asarray(probabilities) * bins).astype(int), bins - 1)
     members = [index == number for number in range(bins) if (index == number).any()]
@@ -159,13 +156,9 @@ class Calibration:
 
 
 def change_evidence(change_logits: torch.Tensor, pixels: int) -> torch.Tensor:
-    """Return the logit that a number of pixels of each tile reach.
+    """Return the logit that a number of pixels of each tile reach, (B,) float32.
 
-    Args:
-        change_logits: (B, H / 4, W / 4) of the change head; enlarged to (B, H, W) as its maps are.
-
-    Returns:
-        (B,) float32.
+    The logits of the change head, (B, H / 4, W / 4), are enlarged to (B, H, W) as its maps are.
     """
     from rscc.models.shared.blocks import enlarge_maps
 

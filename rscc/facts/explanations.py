@@ -62,12 +62,9 @@ class Explanation:
 def explain_words(
     model: ChangeCaptioner, features: DifferenceFeatures, text: str
 ) -> tuple[ExplainedWord, ...]:
-    """Run the decoder over a sentence about one pair and return its words with their maps.
+    """Run the decoder over a sentence about the only pair of a batch and return its words with their maps.
 
-    Args:
-        model: in evaluation mode.
-        features: of a batch of one pair.
-        text: the sentence; words outside the vocabulary become the unknown word.
+    The model is in evaluation mode; words outside the vocabulary become the unknown word.
     """
     # A sentence without an end token has max_words - 1 words; begin and end are added.
     ids = model.vocabulary.encode(text, model.config.max_words + 1)

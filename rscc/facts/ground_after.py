@@ -21,11 +21,9 @@ _SMOOTH = 7
 
 
 def ground_after(before: np.ndarray, after: np.ndarray, side: int) -> np.ndarray:
-    """Return the :data:`MEASURES` of every position, (2, h, w) float32.
+    """Return the :data:`MEASURES` of every position, (2, h, w) float32, ``side`` being its side in pixels.
 
-    Args:
-        before, after: (3, h * side, w * side) uint8 RGB.
-        side: of a position in pixels.
+    Both dates are (3, h * side, w * side) uint8 RGB.
     """
     rough = np.log(_detail(after, side) / _detail(before, side))
     red, green, blue = (_means(band.astype(np.float32), side) for band in after)

@@ -54,9 +54,7 @@ def map_caption(facts: ChangeFacts, changed: float = 1.0) -> GroundedCaption:
 def stated_logits(logits: np.ndarray, closer: np.ndarray) -> np.ndarray:
     """Return the logits that decide which facts of pictures are stated, (..., len(ANSWERS)).
 
-    Args:
-        logits: (..., len(ANSWERS)) of whole pictures.
-        closer: the same of their changed pixels alone, which reveal a small building.
+    ``logits`` are of whole pictures, ``closer`` of their changed pixels alone, which reveal a small building.
     """
     return np.where(OF_BUILDINGS, np.maximum(logits, closer), logits)
 

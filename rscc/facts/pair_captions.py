@@ -29,9 +29,7 @@ def fact_answers(
 ) -> torch.Tensor:
     """Return the logits of fact heads and road head at every position, (B, K, h, w).
 
-    Args:
-        before, after: (B, C, h, w), the trunk's last maps.
-        change: (B, H, W) in 0..1, change probability.
+    ``before`` and ``after`` (B, C, h, w) are the trunk's last maps, ``change`` (B, H, W) is in 0..1.
     """
     before, after = before.float(), after.float()
     with torch.autocast(before.device.type, enabled=False):

@@ -17,10 +17,7 @@ _WEIGHTS = "backbone weights, safetensors or a torch file of tensors alone"
 
 
 def _split_at_strides(modules: list[nn.Module]) -> tuple[list[nn.Sequential], tuple[int, ...]]:
-    """Group consecutive modules into three stages that end at strides 4, 8 and 16.
-
-    A stage is the longest run whose output still has its stride; modules after stride 16 are dropped.
-    """
+    """Group modules into three stages that end at strides 4, 8 and 16, with their channels; drop the rest."""
     ends: dict[int, tuple[int, int]] = {}
     x = torch.zeros(1, 3, 64, 64)
     with torch.no_grad():
@@ -87,10 +84,7 @@ def _first_of(module: nn.Module, state: dict[str, Tensor], path: Path) -> dict[s
 
 
 class _TimmBackbone(Backbone):
-    """Any timm trunk that offers ``features_only``.
-
-    A plain transformer, whose layers all have the stride of its patches, returns its last, after its norm.
-    """
+    """Any timm trunk with ``features_only``; a plain transformer returns its last map, after its norm."""
 
     def __init__(self, name: str, *, pretrained: bool):
         import timm

@@ -149,13 +149,10 @@ def gaussian_blur(maps: Tensor, sigma: float) -> Tensor:
 def attention_distance(
     attention: Tensor, soft_mask: Tensor, *, loss: str = "kl", sigma_of: str = "logits"
 ) -> Tensor:
-    """Compare one date's attention with the soft mask (Eq. 7, Table 6); the mean over the batch.
+    """Compare one date's attention A with the soft mask (Eq. 7, Table 6); the mean over the batch.
 
-    Args:
-        attention: A, (B, h, w), above 0 somewhere.
-        soft_mask: (B, h, w) in 0..1.
-        loss: one of :data:`LOSSES`.
-        sigma_of: see the module.
+    Both are (B, h, w), the mask in 0..1, the attention above 0 somewhere; ``loss`` is one of :data:`LOSSES`,
+    for ``sigma_of`` see the module.
     """
     seen = attention.float().flatten(1)
     if sigma_of == "logits":

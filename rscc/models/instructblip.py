@@ -126,8 +126,7 @@ class InstructBlipFusion(nn.Module):
     def forward(self, before: Tensor, after: Tensor, prompts: Sequence[str]) -> Tensor:
         """Run the Q-Former on both dates' tokens, each (B, 1 + N, D), with the same prompts.
 
-        Returns:
-            (B, 2 K, D_lm), the K answers of the first date, then those of the second.
+        Returns the K answers of the first date, then those of the second: (B, 2 K, D_lm).
         """
         room = min(PROMPT_TOKENS, int(self.qformer.config.max_position_embeddings))
         ids, real = padded_tokens(self.tokenizer, prompts, room, before.device)
@@ -261,10 +260,7 @@ def load_instructblip(
     """Load InstructBLIP from a local folder or, by its hub name, from the hub or its cache.
 
     Only safetensors files are read. The folder holds the language model's tokenizer, and the Q-Former's in
-    ``qformer_tokenizer``.
-
-    Args:
-        download: let transformers download missing files.
+    ``qformer_tokenizer``. With ``download`` transformers may download missing files.
     """
     with extra("davir", "InstructBLIP"):
         from transformers import (

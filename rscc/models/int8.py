@@ -288,11 +288,7 @@ def _difference(a: Tensor, b: Tensor, zero: int) -> Tensor:
 
 
 class _ConvNorm:
-    """A convolution in integers, then its norm and activation in floats.
-
-    Args:
-        source: storage of the input.
-    """
+    """A convolution in integers of an input stored as ``source``, then its norm and activation in floats."""
 
     def __init__(self, layers: nn.Module, source: Quantization):
         assert isinstance(layers, nn.Sequential)

@@ -61,11 +61,8 @@ class Localiser:
         return torch.where(probability >= self.changed_threshold, probability, 0.0)
 
     def _attention(self, model: ChangeCaptioner, features: DifferenceFeatures) -> Tensor:
-        """Attention above uniform of the words of the greedy caption, times P(changed).
-
-        Where P(changed) was not learnt, it is 0 for a caption that states no change and 1 for others; the
-        caption is then searched without the rules.
-        """
+        """Attention above uniform of the words of the greedy caption, times P(changed)."""
+        # Where P(changed) was not learnt, captions decide, searched without the rules.
         decides = self.changed_threshold > 0
         hypotheses = model.generate_from(features, rules=self.rules if decides else None)
         sentences = [best.ids for best, *_ in hypotheses]

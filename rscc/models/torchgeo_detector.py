@@ -51,11 +51,9 @@ class TorchGeoDetector(nn.Module):
             self.register_buffer(name, numbers, persistent=False)
 
     def forward(self, before: Tensor, after: Tensor, values: Tensor | None = None) -> Tensor:
-        """Return the change probability, (B, H, W) float32 in 0..1.
+        """Return the change probability, (B, H, W) float32 in 0..1, of dates (B, 3, H, W) RGB in 0..255.
 
-        Args:
-            before, after: (B, 3, H, W) RGB in 0..255.
-            values: (B, 2, C, H, W) of the bands on the card; None for a detector that sees RGB.
+        ``values`` (B, 2, C, H, W) are of the bands on the card; None for a detector that sees RGB.
         """
         images = torch.stack([before, after], dim=1).float() if values is None else values
         height, width = images.shape[-2:]

@@ -53,10 +53,7 @@ class TextEncoder(nn.Module, ABC):
 
     @abstractmethod
     def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
-        """Look up the words of B texts.
-
-        Args:
-            room: positions reserved for a prompt.
+        """Look up the words of B texts, leaving ``room`` for the positions of a prompt.
 
         Returns:
             embeddings (B, L, D) without positions, and mask (B, L) bool: real tokens, then padding.
@@ -72,11 +69,7 @@ class TextEncoder(nn.Module, ABC):
 
 
 def insert_prompt(embeddings: Tensor, mask: Tensor, prompt: Tensor) -> tuple[Tensor, Tensor]:
-    """Insert prompt vectors (P, D) after the first token of each text.
-
-    Returns:
-        embeddings (B, L + P, D) and mask (B, L + P).
-    """
+    """Insert prompt vectors (P, D) after the first token of each text: (B, L + P, D) and mask (B, L + P)."""
     batch, vectors = embeddings.shape[0], prompt.shape[0]
     placed = prompt.to(embeddings.dtype).expand(batch, -1, -1)
     joined = torch.cat([embeddings[:, :1], placed, embeddings[:, 1:]], dim=1)

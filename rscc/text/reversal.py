@@ -11,14 +11,7 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate
 
-from rscc.text.clauses import (
-    Clause,
-    head,
-    is_plural,
-    names_built,
-    read_clauses,
-    split_replaced,
-)
+from rscc.text.clauses import Clause, head, is_plural, names_built, read_clauses, split_replaced
 from rscc.text.no_change import is_no_change
 
 # Frequency of each form, singular and plural.
@@ -76,10 +69,7 @@ _MASS = re.compile(
 
 
 def reverse_captions(captions: Sequence[str]) -> tuple[str, ...]:
-    """Return sentences that are true of a pair when its dates are swapped.
-
-    Args:
-        captions: the references of a pair, lower case.
+    """Return sentences that are true of a pair when its dates are swapped, from its references in lower case.
 
     Returns:
         one sentence for each reference that can be reversed; references without change are unchanged. Empty

@@ -12,13 +12,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from rscc.data.benchmarks.annotations import (
-    Benchmark,
-    clean_captions,
-    folder_of,
-    list_of,
-    read_annotations,
-)
+from rscc.data.benchmarks.annotations import Benchmark, clean_captions, folder_of, list_of, read_annotations
 from rscc.data.pairs import PairRecord, file_name
 
 _TITLE = "Spot-the-Diff"

@@ -71,16 +71,9 @@ def find_ground(image: np.ndarray, built: np.ndarray) -> np.ndarray:
 def insert_building(
     image: np.ndarray, ground: np.ndarray, donor: np.ndarray, building: np.ndarray, rng: np.random.Generator
 ) -> Blend | None:
-    """Copy a building of one image onto the open ground of another.
+    """Copy a building (H', W') bool of a donor (3, H', W') uint8 onto the open ground of an image.
 
-    Args:
-        image: (3, H, W) uint8, the target.
-        ground: (H, W) bool, where a building may be inserted.
-        donor: (3, H', W') uint8, the image of the building.
-        building: (H', W') bool.
-
-    Returns:
-        The new image, or None if the building fits nowhere.
+    The image is (3, H, W) uint8, its ground (H, W) bool. Returns None if the building fits nowhere.
     """
     window, alpha = _patch_window(building)
     patch = donor[(slice(None), *window)].astype(np.float32)
@@ -102,16 +95,10 @@ def remove_building(
     *,
     earlier: np.ndarray | None = None,
 ) -> Blend | None:
-    """Cover a building with open ground of the same image, or of an earlier date of the place.
+    """Cover a building (H, W) bool of an image (3, H, W) uint8 with its open ground, or with an earlier date.
 
-    Args:
-        image: (3, H, W) uint8.
-        ground: (H, W) bool, what may be copied.
-        building: (H, W) bool.
-        earlier: (3, H, W) uint8 of the same place before the building stood there.
-
-    Returns:
-        The new image, or None if no patch matches the ground around the building.
+    ``ground`` (H, W) bool may be copied, and so may ``earlier``, (3, H, W) uint8 of the same place before the
+    building stood there. Returns None if no patch matches the ground around the building.
     """
     window, alpha = _patch_window(building)
     height, width = alpha.shape

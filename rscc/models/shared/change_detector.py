@@ -86,8 +86,7 @@ class ChangeDetector(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the last maps of both dates, (B, C, h, w) each, and change logits (B, H / 4, W / 4).
 
-        Args:
-            before, after: (B, 3, H, W) RGB in 0..255.
+        The dates are (B, 3, H, W) RGB in 0..255.
         """
         # One date after the other: a batch of both needs twice the memory.
         maps_before, maps_after = (self.backbone(date) for date in (before, after))

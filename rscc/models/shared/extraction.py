@@ -76,13 +76,9 @@ class Clusters(NamedTuple):
 
 
 def difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Return the difference per pixel, in grey levels, after brightness and contrast are matched.
+    """Return the difference of two dates, (3, H, W) RGB in 0..255, per pixel: (H, W) float32 grey levels.
 
-    Args:
-        before, after: (3, H, W), RGB in 0..255.
-
-    Returns:
-        (H, W) float32, 0 or more; symmetric in the dates.
+    Brightness and contrast are matched first. It is symmetric in the dates.
     """
     dates = [image.astype(np.float32) for image in (before, after)]
     means = [image.mean(axis=(1, 2), keepdims=True) for image in dates]
@@ -97,10 +93,7 @@ def difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
 
 
 def find_clusters(differing: np.ndarray, settings: Extraction) -> Clusters:
-    """Cluster the squares that differ by more than delta (Eq. 2).
-
-    ``differing`` is (H, W) in grey levels.
-    """
+    """Cluster the squares of (H, W) grey levels that differ by more than delta (Eq. 2)."""
     from sklearn.cluster import DBSCAN  # imported here: it takes a second, and most models never cluster
 
     height, width = differing.shape
@@ -134,14 +127,9 @@ def extract_change(
     settings: Extraction | None = None,
     segmenter: SamSegmenter | None = None,
 ) -> np.ndarray:
-    """Extract the change mask M of one pair (Eq. 2-3).
+    """Extract the change mask M, (H, W) bool, of two dates (3, H, W) uint8 RGB (Eq. 2-3).
 
-    Args:
-        before, after: (3, H, W) uint8 RGB.
-        segmenter: None takes the regions of the clusters unchanged.
-
-    Returns:
-        (H, W) bool.
+    Without a ``segmenter`` it consists of the regions of the clusters.
     """
     settings = settings or Extraction()
     regions, boxes, points = find_clusters(difference(before, after), settings)

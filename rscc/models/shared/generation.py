@@ -113,11 +113,7 @@ class Hypothesis:
 
 
 def greedy_search(decoder: Decoder, memory: Tensor, rules: SearchRules) -> list[Hypothesis]:
-    """Take the likeliest word at every step.
-
-    Args:
-        memory: difference tokens (B, N, D).
-    """
+    """Take the likeliest word at every step, given difference tokens (B, N, D)."""
     cache = decoder.start(memory)
     rows = len(memory)
     words = torch.full((rows,), rules.bos, device=memory.device)
@@ -212,11 +208,7 @@ class _Finished:
 
 
 def supported_order(sentences: Sequence[str], log_probabilities: Sequence[float]) -> list[int]:
-    """Return the indices of sentences by decreasing value; equal ones stay in order.
-
-    Args:
-        log_probabilities: mean log-probability per word of each.
-    """
+    """Return the indices of sentences by decreasing value; ``log_probabilities`` are means per word."""
     # Without a parser: in captions of changes, words of the object classes are almost always nouns.
     objects = [objects_among([(word, True) for word in tokenize(one)]) for one in sentences]
 

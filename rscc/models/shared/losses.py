@@ -38,14 +38,9 @@ def caption_cross_entropy(
 def info_nce(
     one: Tensor, other: Tensor, *, temperature: float, same: Tensor | None = None, cosine: bool = True
 ) -> Tensor:
-    """Symmetric InfoNCE over a batch: rows k of ``one`` and ``other`` are a positive pair.
+    """Symmetric InfoNCE over a batch: rows k of ``one`` and ``other``, (B, D), are a positive pair.
 
-    RDD+ACR Eq. 11-13 by cosine similarity, DIRL+CCR Eq. 13-14 by the dot product.
-
-    Args:
-        one, other: (B, D).
-        temperature: tau, above 0.
-        cosine: False compares by the dot product.
+    RDD+ACR Eq. 11-13 by cosine similarity, DIRL+CCR Eq. 13-14 by the dot product; the temperature is above 0.
     """
     one, other = one.float(), other.float()
     if cosine:
@@ -98,12 +93,9 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def change_mask_loss(logits: Tensor, mask: Tensor, known: Tensor) -> Tensor:
-    """Binary cross-entropy plus soft Dice over the samples whose mask is known.
+    """Binary cross-entropy plus soft Dice over the samples whose mask is ``known``, (B,) bool; 0 without any.
 
-    Args:
-        logits: (B, h, w), enlarged bilinearly to the mask.
-        mask: (B, H, W) in {0, 1}.
-        known: (B,) bool. Without any known sample the loss is 0.
+    The logits (B, h, w) are enlarged bilinearly to the mask, (B, H, W) in {0, 1}.
     """
     height, width = mask.shape[-2:]
     logits = enlarge_maps(logits, (height, width))

@@ -83,15 +83,12 @@ class SamSegmenter:
 
     @torch.no_grad()
     def segment(self, image: np.ndarray, boxes: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Segment one image for K prompts, at least one.
+        """Segment one image for K prompts, at least one: (K, H, W) bool.
 
         Args:
             image: (3, H, W) uint8 RGB.
             boxes: (K, 4) float32, left, top, right and bottom edge in pixels.
             points: (K, 2) float32, x and y in pixels, one inside each object.
-
-        Returns:
-            (K, H, W) bool.
         """
         height, width = image.shape[1:]
         device = next(self._sam.parameters()).device
