@@ -87,13 +87,7 @@ def caption_words(pair: Pair, output: Path, options: Sequence[str] = ()) -> list
 def in_process(
     pair: Pair, output: Path, factory: Callable[[str, str], Any], options: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Run ``rscc caption`` in this process; return its JSON.
-
-    Args:
-        pair: the scenes.
-        output: path of the report.
-        factory: returns the captioner for (model, device).
-        options: further arguments of the command.
+    """Run ``rscc caption`` in this process; return its JSON. ``factory(model, device)`` gives the captioner.
 
     Raises:
         RuntimeError: it failed.

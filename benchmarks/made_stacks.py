@@ -61,9 +61,7 @@ class TrueEvent:
     stop: int | None = None
 
 
-def plan_events(
-    mask: np.ndarray, rng: np.random.Generator, dates: int = DATES
-) -> tuple[np.ndarray, list[TrueEvent]]:
+def plan_events(mask: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, list[TrueEvent]]:
     """Return labels (H, W) of the events of a mask (H, W) bool, and when each takes place.
 
     A third of the groups of objects are built in two stages; one in six disappears after two dates or more.
@@ -76,15 +74,15 @@ def plan_events(
     labels, events = np.zeros(mask.shape, np.int32), list[TrueEvent]()
     for group in range(1, number + 1):
         members = np.unique(objects[groups == group])
-        start = int(rng.integers(1, dates))
+        start = int(rng.integers(1, DATES))
         stages = [members]
-        if len(members) > 2 and start < dates - 1 and rng.random() < 1 / 3:
+        if len(members) > 2 and start < DATES - 1 and rng.random() < 1 / 3:
             order = members[np.argsort([np.nonzero(objects == one)[1].mean() for one in members])]
             stages = [order[: len(order) // 2], order[len(order) // 2 :]]
         for late, stage in enumerate(stages):
-            first = start if not late else int(rng.integers(start + 1, dates))
-            stays = len(stages) > 1 or first + 2 >= dates or rng.random() > 1 / 6
-            stop = None if stays else int(rng.integers(first + 2, dates))
+            first = start if not late else int(rng.integers(start + 1, DATES))
+            stays = len(stages) > 1 or first + 2 >= DATES or rng.random() > 1 / 6
+            stop = None if stays else int(rng.integers(first + 2, DATES))
             events.append(TrueEvent(len(events) + 1, first, stop))
             labels[np.isin(objects, stage)] = len(events)
     return labels, events
@@ -96,7 +94,6 @@ def make_dates(
     labels: np.ndarray,
     events: Sequence[TrueEvent],
     rng: np.random.Generator,
-    dates: int = DATES,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield for each date its image (H, W, 3) uint8, and how much (H, W) cloud or shadow is over it, 0..1.
 
@@ -108,8 +105,8 @@ def make_dates(
     reach = ndimage.distance_transform_edt(labels == 0, return_distances=True, return_indices=True)
     distance, (rows, cols) = reach
     nearest = np.where(distance <= MARGIN, labels[rows, cols], 0)
-    veiled, clouded = (rng.permutation(dates)[: dates // 4] for _ in range(2))
-    for number in range(dates):
+    veiled, clouded = (rng.permutation(DATES)[: DATES // 4] for _ in range(2))
+    for number in range(DATES):
         standing = [e.number for e in events if e.start <= number and (e.stop is None or number < e.stop)]
         share = ndimage.gaussian_filter(np.isin(nearest, standing).astype(np.float32), FEATHER)[..., None]
         image = before * (1 - share) + after * share
@@ -162,9 +159,9 @@ def _clouds(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     return ((edge - rng.uniform(0.9, 1.4)) * 3).clip(0, 0.97)
 
 
-def _add_lorries(image: np.ndarray, rng: np.random.Generator, number: int = 6) -> None:
+def _add_lorries(image: np.ndarray, rng: np.random.Generator) -> None:
     height, width = image.shape[:2]
-    for _ in range(number):
+    for _ in range(6):
         long, wide = (24, 6) if rng.random() < 0.5 else (6, 24)
         row, col = rng.integers(0, height - wide), rng.integers(0, width - long)
         image[row : row + wide, col : col + long] = rng.uniform(60, 250)
@@ -210,7 +207,7 @@ def _image(path: Path) -> np.ndarray:
     return np.asarray(image.convert("L" if path.parent.name == "label" else "RGB"))
 
 
-def write_stack(folder: Path, images: Sequence[Any], seed: int, site: int, dates: int = DATES) -> Path:
+def write_stack(folder: Path, images: Sequence[Any], seed: int, site: int) -> Path:
     """Write the scenes and the truth of one place into a folder.
 
     Args:
@@ -219,13 +216,13 @@ def write_stack(folder: Path, images: Sequence[Any], seed: int, site: int, dates
     """
     before, after, mask = images
     rng = np.random.default_rng(seed)
-    labels, events = plan_events(mask, rng, dates)
+    labels, events = plan_events(mask, rng)
     folder.mkdir(parents=True, exist_ok=True)
     transform = Affine(GSD, 0, WEST + site * APART, 0, -GSD, NORTH)
     profile = {"driver": "GTiff", "dtype": "uint8", "crs": CRS, "transform": transform, "compress": "deflate"}
     profile |= {"width": mask.shape[1], "height": mask.shape[0]}
     visible = []
-    for number, (image, cloud) in enumerate(make_dates(before, after, labels, events, rng, dates)):
+    for number, (image, cloud) in enumerate(make_dates(before, after, labels, events, rng)):
         with rasterio.open(
             folder / f"{FIRST + number * STEP}.tif", "w", count=3, photometric="RGB", **profile
         ) as file:

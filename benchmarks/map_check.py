@@ -118,11 +118,7 @@ def scene_of(folder: Path) -> Scene:
 
 
 def check(scene: Scene, changes: Sequence[Change], options: SceneOptions) -> tuple[list[Checked], int]:
-    """Compare the changes of a scene with its truth.
-
-    Returns:
-        The changes, and the number of true objects that belong to none.
-    """
+    """Compare the changes of a scene with its truth; return them, and the number of objects of no change."""
     with rasterio.open(scene.before) as source:
         grid, crs = source.transform, source.crs
     gsd = describe(str(scene.before)).gsd

@@ -99,12 +99,9 @@ def raster_options(width: int, height: int) -> dict[str, Any]:
 
 
 def large_pair(folder: Path, side: int, *, changed: float = 0.5) -> Pair:
-    """Return the pair of this size, which is made if it is missing, in little more memory than its cells.
+    """Return the pair of this side in pixels, made if it is missing, in little more memory than its cells.
 
-    Args:
-        folder: for ``before_<side>.tif`` and ``after_<side>.tif``; made if it is missing.
-        side: in pixels.
-        changed: share of the cells in which the estate is built.
+    ``changed`` is the share of the cells in which the estate is built.
     """
     pair = Pair(folder / f"before_{side}.tif", folder / f"after_{side}.tif", side**2)
     if pair.before.exists() and pair.after.exists():

@@ -20,14 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from drawn_veils import (
-    Veiled,
-    with_clouds,
-    with_haze,
-    with_look_alikes,
-    with_other_light,
-    with_weather,
-)
+from drawn_veils import Veiled, with_clouds, with_haze, with_look_alikes, with_other_light, with_weather
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -43,6 +36,7 @@ CLOUDS, WEATHER = 0.45, 0.65
 OPAQUE, SMALL = 0.7, 0.45
 """Shares of clouds alone that are opaque, and that are small."""
 _WEIGHTS = (1.0, 2.0)
+_RATE, _BATCH = 1.5e-3, 16
 
 
 @dataclass(frozen=True)
@@ -74,36 +68,23 @@ def draw_samples(pairs: Iterable[tuple[np.ndarray, np.ndarray]], rng: np.random.
     return VeilSamples(np.stack(cells), np.stack(veils))
 
 
-def train_veils(
-    samples: Sequence[VeilSamples],
-    *,
-    steps: int = 3000,
-    batch_size: int = 16,
-    learning_rate: float = 2e-3,
-    seed: int = 0,
-    network: VeilNetwork | None = None,
-) -> VeilNetwork:
-    """Train with AdamW, the rate falling to 0 over ``steps``; batches are flipped and turned.
-
-    Args:
-        samples: sets of samples, from which batches are drawn in turn.
-    """
-    if any(side % WHOLE for one in samples for side in one.cells.shape[2:]):
+def train_veils(network: VeilNetwork, samples: VeilSamples, *, steps: int, seed: int) -> None:
+    """Train with AdamW, the rate falling to 0 over ``steps``; batches are flipped and turned."""
+    if any(side % WHOLE for side in samples.cells.shape[2:]):
         raise ValueError(f"sides of samples must be multiples of {CELL * WHOLE} pixels")
     torch.manual_seed(seed)
-    rng, network = np.random.default_rng(seed), network or VeilNetwork()
-    optimizer = torch.optim.AdamW(network.parameters(), learning_rate, weight_decay=1e-4)
+    rng = np.random.default_rng(seed)
+    optimizer = torch.optim.AdamW(network.parameters(), _RATE, weight_decay=1e-4)
     for step in range(steps):
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate * min(1, (step + 1) / 100) * (1 - step / steps) ** 0.9
-        cells, veils = _batch(samples[step % len(samples)], batch_size, rng)
+            group["lr"] = _RATE * min(1, (step + 1) / 100) * (1 - step / steps) ** 0.9
+        cells, veils = _batch(samples, _BATCH, rng)
         loss = veil_loss(network(cells), veils)
         if not math.isfinite(loss.item()):
             raise FloatingPointError(f"the loss of step {step} is {loss.item()}")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return network
 
 
 def veil_loss(logits: Tensor, veils: Tensor) -> Tensor:
@@ -176,7 +157,7 @@ def main() -> None:
     network = VeilNetwork()
     if not arguments.fresh:
         network.load_state_dict({name: value.float() for name, value in load_weights(WEIGHTS).items()})
-    train_veils([samples], steps=arguments.steps, learning_rate=1.5e-3, seed=arguments.seed, network=network)
+    train_veils(network, samples, steps=arguments.steps, seed=arguments.seed)
     state = {
         name: value.half() if value.is_floating_point() else value
         for name, value in network.state_dict().items()

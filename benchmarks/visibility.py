@@ -45,10 +45,10 @@ PROFILE = {
 Draw = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
 
-def half(image: np.ndarray, strength: float, soft: float = 20.0) -> np.ndarray:
+def half(image: np.ndarray, strength: float) -> np.ndarray:
     """Lay haze over the east, with a soft edge."""
     columns = np.arange(image.shape[2]) - image.shape[2] / 2
-    opacity = strength / (1 + np.exp(-columns / soft))
+    opacity = strength / (1 + np.exp(-columns / 20))
     return with_haze(image, np.broadcast_to(opacity, image.shape[1:])).image
 
 
