@@ -21,15 +21,12 @@ from rscc.training.confidence import Answers, calibrate
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
-def folder(path, *, calibration=BOTH, **values):
-    text = confidence_text(card(calibration=calibration, **values))
-    return saved(path, text=text, prefixes=[["a"]], calibration=calibration, **values).path
-
-
 @pytest.fixture
 def captioner(tmp_path) -> Captioner:
     """Half of six random pairs are called changed."""
-    loaded = Captioner.load(folder(tmp_path / "m"), device="cpu")
+    text = confidence_text(card(calibration=BOTH))
+    folder = saved(tmp_path / "m", text=text, prefixes=[["a"]], calibration=BOTH)
+    loaded = Captioner.load(folder.path, device="cpu")
     probabilities = loaded.predict_change(*random_arrays(6)).changed_probability
     assert probabilities.std() > 1e-4
     loaded.card = replace(loaded.card, changed_threshold=float(np.sort(probabilities)[2:4].mean()))

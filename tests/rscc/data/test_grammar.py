@@ -27,23 +27,18 @@ def grammar() -> Grammar:
     return Grammar.learn(CAPTIONS)
 
 
-def squares(*places: tuple[int, int], side: int = 20, size: int = 256) -> np.ndarray:
-    mask = np.zeros((size, size), bool)
+def squares(*places: tuple[int, int]) -> np.ndarray:
+    mask = np.zeros((256, 256), bool)
     for top, left in places:
-        mask[top : top + side, left : left + side] = True
+        mask[top : top + 20, left : left + 20] = True
     return mask
-
-
-def scattered(number: int) -> np.ndarray:
-    rng = np.random.default_rng(number)
-    cells = rng.permutation(36)[:number]
-    return squares(*((8 + 41 * int(c // 6), 8 + 41 * int(c % 6)) for c in cells))
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 7, 9, 12, 20, 30])
 @pytest.mark.parametrize("removed", [False, True])
 def test_sentences_agree_with_the_number(grammar: Grammar, number: int, removed: bool) -> None:
-    buildings = describe_mask(scattered(number))
+    cells = np.random.default_rng(number).permutation(36)[:number]
+    buildings = describe_mask(squares(*((8 + 41 * int(c // 6), 8 + 41 * int(c % 6)) for c in cells)))
     assert buildings.count == number
     for sentence in said(grammar, buildings, 8, removed=removed):
         least, most = NUMBERS[number_word(sentence)]

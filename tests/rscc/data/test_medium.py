@@ -12,13 +12,7 @@ from scene_pairs import north_up, run_here, write_raster
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair
 from rscc.data.synthesis.folder import write_medium
-from rscc.data.synthesis.medium import (
-    REVERSED,
-    City,
-    city_sources,
-    fixed_tiles,
-    medium_pairs,
-)
+from rscc.data.synthesis.medium import REVERSED, City, city_sources, fixed_tiles, medium_pairs
 from rscc.data.synthesis.medium_facts import SERIES, city_facts, series_facts
 from rscc.errors import DatasetLayoutInvalid, OutputExists
 

@@ -12,15 +12,7 @@ from PIL import Image
 from training_runs import sample
 
 from rscc.data.leaks import _grey
-from rscc.data.pairs import (
-    FLIPS,
-    PairRecord,
-    collate,
-    contradicts_itself,
-    flip_sample,
-    read_mask,
-    read_rgb,
-)
+from rscc.data.pairs import FLIPS, PairRecord, collate, contradicts_itself, flip_sample, read_mask, read_rgb
 from rscc.data.sources import CaptionText
 from rscc.errors import DatasetLayoutInvalid
 from rscc.text.vocabulary import Vocabulary

@@ -26,11 +26,7 @@ from rscc.data.synthesis.blending import SOFT, SOLID, insert_building, remove_bu
 from rscc.data.synthesis.folder import write_synthesis
 from rscc.data.synthesis.grammar import Grammar, describe_mask
 from rscc.data.synthesis.imagery import Imagery
-from rscc.data.synthesis.suburbs import (
-    Synthesis,
-    SynthesisOptions,
-    SyntheticPair,
-)
+from rscc.data.synthesis.suburbs import Synthesis, SynthesisOptions, SyntheticPair
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 
 OPTIONS = SynthesisOptions(crops=10, unchanged=4, insertions=4, removals=4, seed=3)

@@ -1,11 +1,7 @@
 import numpy as np
 import pytest
 
-from rscc.evaluation.bootstrap import (
-    Resamples,
-    bleu_of_counts,
-    wilson_interval,
-)
+from rscc.evaluation.bootstrap import Resamples, bleu_of_counts, wilson_interval
 from rscc.evaluation.metrics import CaptionScorer
 from rscc.evaluation.score_rows import MaskCounter
 

@@ -9,9 +9,7 @@ from training_runs import SIDE, BrightnessCaptioner, features_of, kinds_of, repo
 
 from rscc.evaluation.baselines import ALWAYS_NO_CHANGE
 from rscc.evaluation.evaluate import UNGATED, EvaluationOptions, evaluate_records
-from rscc.evaluation.predictions import (
-    captioner_predictions,
-)
+from rscc.evaluation.predictions import captioner_predictions
 from rscc.evaluation.score_rows import SUBSETS
 from rscc.evaluation.scoring import subsets
 

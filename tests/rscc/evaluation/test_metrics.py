@@ -27,12 +27,6 @@ def caption_scores(hypotheses, references, *, java: bool = True):
         return scorer.score(hypotheses, references)
 
 
-def training_pairs(shared_data) -> list[dict]:
-    path = shared_data / "data" / "annotations" / "levir_cc_caption_corpus.json.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return json.load(file)["train"]
-
-
 def test_perfect_captions_get_full_marks_and_the_quick_cider_is_that_of_the_table() -> None:
     scores = caption_scores(PERFECT, REFERENCES, java=False)
     assert scores.count == 3
@@ -139,7 +133,10 @@ def test_no_change_is_told_from_change() -> None:
 
 @pytest.mark.real
 def test_own_words_are_ptb_words_on_the_training_corpus(shared_data, java_scorer) -> None:
-    sentences = sorted({sentence for pair in training_pairs(shared_data) for sentence in pair["sentences"]})
+    path = shared_data / "data" / "annotations" / "levir_cc_caption_corpus.json.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        pairs = json.load(file)["train"]
+    sentences = sorted({sentence for pair in pairs for sentence in pair["sentences"]})
     ptb = java_scorer.tokenize(sentences)
     own = CaptionScorer(java=False).tokenize(sentences)
     different = [s for s, a, b in zip(sentences, ptb, own, strict=True) if a != b]

@@ -3,25 +3,21 @@
 import numpy as np
 import pytest
 
-from rscc.evaluation.score_rows import MaskCounter, MaskScores
+from rscc.evaluation.score_rows import MaskCounter
 
 
-def boxes(*places: tuple[int, int, int, int], size: int = 64) -> np.ndarray:
+def boxes(*places: tuple[int, int, int, int]) -> np.ndarray:
     """Mark rectangles (row, column, height, width) in a mask."""
-    mask = np.zeros((size, size), bool)
+    mask = np.zeros((64, 64), bool)
     for row, column, height, width in places:
         mask[row : row + height, column : column + width] = True
     return mask
 
 
-def scored(predicted: np.ndarray, truth: np.ndarray, gsd: float | None = 0.5) -> MaskScores:
+def found(predicted: np.ndarray, truth: np.ndarray, gsd: float = 0.5) -> dict[int, tuple[int, int]]:
     counter = MaskCounter()
     counter.add(predicted, truth, gsd=gsd)
-    return counter.scores()
-
-
-def found(*masks: np.ndarray, gsd: float = 0.5) -> dict[int, tuple[int, int]]:
-    return {size.least: (size.objects, size.found) for size in scored(*masks, gsd).by_size}
+    return {size.least: (size.objects, size.found) for size in counter.scores().by_size}
 
 
 def test_objects_are_found_by_half_of_their_pixels_and_counted_by_their_ground_area() -> None:

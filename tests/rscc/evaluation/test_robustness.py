@@ -4,10 +4,7 @@ from PIL import Image
 from training_runs import SIDE, BrightnessCaptioner
 
 from rscc.data.pairs import PairRecord
-from rscc.evaluation.robustness import (
-    describes_construction,
-    measure_robustness,
-)
+from rscc.evaluation.robustness import describes_construction, measure_robustness
 from rscc.evaluation.score_rows import Share
 from rscc.structures import Caption
 

@@ -20,9 +20,6 @@ def drawn(count, a, b, c, seed=0):
     return logits, evidence, rng.random(count) < sigmoid(a * logits + b * evidence + c)
 
 
-# Reliability
-
-
 def test_reliability_by_hand() -> None:
     probabilities = np.array([0.02, 0.08, 0.55, 0.57, 1.0])
     truth = np.array([False, True, True, True, False])
@@ -30,9 +27,6 @@ def test_reliability_by_hand() -> None:
     assert found == Reliability((0.05, 0.56, 1.0), (0.5, 1.0, 0.0), (2, 2, 1))
     assert found.error == pytest.approx((2 * 0.45 + 2 * 0.44 + 1) / 5)
     assert reliability(probabilities, truth, bins=1).counts == (5,)
-
-
-# Fits
 
 
 @pytest.mark.slow
@@ -82,41 +76,24 @@ def test_the_threshold_is_the_most_accurate_nearest_to_a_half() -> None:
     assert best == max(((values >= t) == truth).mean() for t in np.linspace(0, 1, 2001))
 
 
-# Scores
-
-
-def spoken(count=60, seed=0):
+def test_likelier_sentences_are_likelier_good() -> None:
     """References that are alike, right and wrong sentences, and likelihoods that tell them apart."""
-    rng = np.random.default_rng(seed)
+    pytest.importorskip("pycocoevalcap")
+    rng = np.random.default_rng(0)
     captions, references, likelihoods, good = {}, {}, [], []
-    for index in range(count):
+    for index in range(60):
         sentence = SENTENCES[index % len(SENTENCES)]
         references[f"p{index}"] = (sentence, f"{sentence} now", f"there {sentence}")
         right = bool(rng.random() < 0.6)
         captions[f"p{index}"] = sentence if right else "a boat sails away"
         likelihoods.append(rng.uniform(0.6, 0.9) if right else rng.uniform(0.3, 0.7))
         good.append(right)
-    return np.array(likelihoods), captions, references, np.array(good)
-
-
-def test_likelier_sentences_are_likelier_good() -> None:
-    pytest.importorskip("pycocoevalcap")
-    likelihoods, captions, references, good = spoken()
-    found = calibrate_score(likelihoods, captions, references)
-    assert found.good == pytest.approx(good.mean())
+    found = calibrate_score(np.array(likelihoods), captions, references)
+    assert found.good == pytest.approx(np.mean(good))
     assert found.slope > 0
     assert found.probability(0.85) > 0.8 > 0.3 > found.probability(0.4)
     assert found.brier_after < found.brier_before
     assert found.level > 0
-
-
-# Evidence
-
-
-# Words for people
-
-
-# What a start is calibrated by
 
 
 @pytest.mark.parametrize(("kept", "anew"), [(ENOUGH - 1, False), (ENOUGH, True)])

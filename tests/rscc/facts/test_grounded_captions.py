@@ -15,16 +15,10 @@ from rscc.facts.grounded_captions import GroundedCaption, map_caption, picture_p
 from rscc.facts.road_head import RoadEvidence
 from rscc.text.change_facts import ChangeFacts
 
-LOGITS = logits_of("came building", "around trees")
-
-
-def told(logits: np.ndarray, count: int, probability: float = 1.0) -> GroundedCaption:
-    """What is told of a picture with some squares that changed."""
-    return tiny_facts().picture_caption(logits, logits, squares(count), probability, gsd=0.5)
-
 
 def test_a_picture_is_told_with_number_place_and_probability() -> None:
-    caption = told(LOGITS, 3, 0.8)
+    logits = logits_of("came building", "around trees")
+    caption = tiny_facts().picture_caption(logits, logits, squares(3), 0.8, gsd=0.5)
     assert isinstance(caption, GroundedCaption)
     assert caption.text == "some houses are built in the woods"
     assert caption.changed and caption.confident and caption.likelihood is None

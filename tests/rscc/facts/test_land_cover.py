@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from rscc.facts.land_cover import (
-    EXCESS_GREEN,
-    NDVI,
-    NDWI,
-    CoverRules,
-    indices_for,
-)
+from rscc.facts.land_cover import EXCESS_GREEN, NDVI, NDWI, CoverRules, indices_for
 
 # Reflectances of what is named, in percent.
 GROUND = {

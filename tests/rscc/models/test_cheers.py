@@ -106,13 +106,6 @@ def slow_gated(layer: GatedLayer, h: np.ndarray, e: np.ndarray, f_diff: np.ndarr
     return slow_norm(layer.norms[1], fused + words)  # Eq. 17
 
 
-def gated_layer(entities: int = 3) -> GatedLayer:
-    layer = GatedLayer(width=WIDTH, heads=HEADS, dropout=0.0)
-    randomise(layer, 4, 0.5)
-    layer.entities = entities
-    return layer
-
-
 @pytest.mark.parametrize("entities", [1, 3])
 def test_shares_are_equation_2(entities) -> None:
     target, source = randoms(2, 6, WIDTH), randoms(2, entities, WIDTH, seed=1)
@@ -187,7 +180,9 @@ def test_the_entities_are_those_of_equation_1_in_the_models_width() -> None:
 
 @pytest.mark.parametrize("entities", [1, 3])
 def test_the_gated_layer_is_equations_13_to_17(entities) -> None:
-    layer = gated_layer(entities)
+    layer = GatedLayer(width=WIDTH, heads=HEADS, dropout=0.0)
+    randomise(layer, 4, 0.5)
+    layer.entities = entities
     words, memory = randoms(2, 4, WIDTH), randoms(2, entities + 5, WIDTH, seed=1)
     fast = values(layer(words, memory)[0])
     for sample in range(2):

@@ -171,6 +171,3 @@ def test_the_query_former_attends_to_queries_and_prompt_then_to_both_dates() -> 
     np.testing.assert_allclose(values(attending[0]), questions, rtol=1e-3, atol=1e-5)
     assert looks.shape == (1, 2, 8)
     torch.testing.assert_close(looks.sum(2), torch.ones(1, 2))
-
-
-# Switches

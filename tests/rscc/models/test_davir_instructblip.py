@@ -5,12 +5,7 @@ import torch
 from foundation_models import check_gradients, save_tiny_folder, tiny_instructblip
 from safetensors.torch import load_file
 from saved_models import saved
-from tiny_models import (
-    fill_retriever,
-    full_batch,
-    random_images,
-    tiny_config,
-)
+from tiny_models import fill_retriever, full_batch, random_images, tiny_config
 
 from rscc.configs import load_config
 from rscc.errors import WeightsNotFound
@@ -73,6 +68,7 @@ def test_batches_are_single_samples(davir, beams) -> None:
     for row in range(3):
         (alone,) = davir.generate_from(davir.encode(before[row : row + 1], after[row : row + 1]), beams=beams)
         assert [one.ids for one in alone] == [one.ids for one in together[row]]
+        assert [one.score for one in alone] == pytest.approx([one.score for one in together[row]], abs=1e-5)
 
 
 def test_a_folder_of_adapters_on_a_folder_of_weights(tmp_path) -> None:

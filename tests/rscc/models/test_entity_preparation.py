@@ -5,11 +5,7 @@ import importlib.util
 import numpy as np
 import pytest
 import torch
-from tiny_models import (
-    TinyTextEncoder,
-    random_images,
-    tiny_model,
-)
+from tiny_models import TinyTextEncoder, random_images, tiny_model
 
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.entities import EntityCaptioner

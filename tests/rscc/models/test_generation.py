@@ -95,10 +95,14 @@ def test_a_search_goes_on_while_one_sentence_may_become_likelier_than_a_finished
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_greedy_takes_the_likeliest_word_and_never_ends_at_once(seed) -> None:
+def test_greedy_takes_the_likeliest_word_as_a_beam_of_one_and_never_ends_at_once(seed) -> None:
     table = random_table(seed)
     table[:, BOS, EOS] = 50
-    for kind, one in enumerate(greedy_search(MarkovDecoder(table), memory(0, 1, 2), rules(6))):
+    found = greedy_search(MarkovDecoder(table), memory(0, 1, 2), rules(6))
+    narrow = beam_search(MarkovDecoder(table), memory(0, 1, 2), rules(6), beams=1)
+    for kind, (one, (same,)) in enumerate(zip(found, narrow, strict=True)):
+        assert one.ids == same.ids
+        assert one.mean_log_probability == pytest.approx(same.mean_log_probability, abs=1e-5)
         last, words = BOS, []
         while len(words) < 6:
             logits = table[kind, last].clone()

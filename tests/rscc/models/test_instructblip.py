@@ -7,13 +7,7 @@ from torch import nn
 
 from rscc.errors import WeightsNotFound
 from rscc.models.backbones import build_backbone
-from rscc.models.instructblip import (
-    CLIP_MEAN,
-    CLIP_STD,
-    InstructBlipVision,
-    load_instructblip,
-    unpack,
-)
+from rscc.models.instructblip import CLIP_MEAN, CLIP_STD, InstructBlipVision, load_instructblip, unpack
 
 pytestmark = pytest.mark.slow
 
@@ -149,6 +143,3 @@ def test_incomplete_folders_are_refused(lacking, message, tmp_path) -> None:
     with pytest.raises(WeightsNotFound) as caught:
         load_instructblip(str(folder))
     assert "\n" not in str(caught.value)
-
-
-# The full size

@@ -40,21 +40,12 @@ def soft_images(batch: int, side: int = 64) -> torch.Tensor:
     return nn.functional.interpolate(coarse, size=(side, side), mode="bilinear").round().to(torch.uint8)
 
 
-def random_map(*shape: int) -> torch.Tensor:
-    return torch.randint(0, 256, shape, dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
-
-
 @pytest.fixture(scope="module")
 def plain(trunk):
     """The same trunk with its norms folded."""
     trunk = copy.deepcopy(trunk)
     fold_norms(trunk)
     return trunk
-
-
-def rounded(made: Int8Conv) -> torch.Tensor:
-    """The numbers that the integers of the weights stand for."""
-    return made.integers * made.weight_scales.view(-1, 1, 1, 1)
 
 
 def head_for(trunk) -> ChangeHead:
@@ -102,10 +93,12 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
     conv = nn.Conv2d(24, 48, 3, stride=2, padding=1, groups=groups)
     nn.init.normal_(conv.weight, std=0.3 if groups == 24 else 0.08)
     given = Quantization(0.02, zero)
-    x = random_map(2, 24, 20, 12)
+    x = torch.randint(0, 256, (2, 24, 20, 12), dtype=torch.uint8)
+    x = x.contiguous(memory_format=torch.channels_last)
     made = Int8Conv(conv, given, gives)
     numbers = (x.float() - given.zero) * given.scale
-    exact = nn.functional.conv2d(numbers, rounded(made), conv.bias, stride=2, padding=1, groups=groups)
+    weight = made.integers * made.weight_scales.view(-1, 1, 1, 1)
+    exact = nn.functional.conv2d(numbers, weight, conv.bias, stride=2, padding=1, groups=groups)
     assert_stored(made(x, activation), function(exact), gives)
 
 

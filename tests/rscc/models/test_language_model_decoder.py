@@ -7,7 +7,6 @@ from tiny_models import check_steps
 
 from rscc.errors import ModelFolderInvalid
 from rscc.models.language_model_decoder import LanguageModelDecoder
-from rscc.models.shared.generation import SearchRules, beam_search, greedy_search
 from rscc.text.tokenizer import TokenizerVocabulary, load_vocabulary
 
 pytestmark = pytest.mark.slow
@@ -26,14 +25,6 @@ def vocabulary() -> TokenizerVocabulary:
 
 def visual(count: int = 2, seed: int = 0) -> torch.Tensor:
     return torch.randn(count, 4, 20, generator=torch.Generator().manual_seed(seed))
-
-
-def rules(decoder: LanguageModelDecoder) -> SearchRules:
-    words = decoder.vocabulary
-    return SearchRules(words.bos, words.eos, 8, (words.pad, words.bos, words.unk))
-
-
-# The decoder
 
 
 def test_logits_are_the_language_models_own(decoder) -> None:
@@ -55,24 +46,6 @@ def test_steps_equal_teacher_forcing_also_of_selected_rows(decoder) -> None:
     tokens = torch.randint(4, len(decoder.vocabulary), (2, 7), generator=torch.Generator().manual_seed(3))
     tokens[:, 0] = decoder.vocabulary.bos
     check_steps(decoder, memory, tokens, rows=torch.tensor([1, 0]))
-
-
-def test_a_beam_of_one_is_greedy_and_batches_are_single_samples(decoder) -> None:
-    memory = decoder.prefix(visual(), PROMPTS)
-    greedy = greedy_search(decoder, memory, rules(decoder))
-    narrow = beam_search(decoder, memory, rules(decoder), beams=1)
-    wide = beam_search(decoder, memory, rules(decoder), beams=3)
-    for row, prompt in enumerate(PROMPTS):
-        assert narrow[row][0].ids == greedy[row].ids
-        alone = decoder.prefix(visual()[row : row + 1], [prompt])
-        assert greedy_search(decoder, alone, rules(decoder))[0].ids == greedy[row].ids
-        single = beam_search(decoder, alone, rules(decoder), beams=3)[0]
-        assert [one.ids for one in single] == [one.ids for one in wide[row]]
-        for one, other in zip(single, wide[row], strict=True):
-            assert one.mean_log_probability == pytest.approx(other.mean_log_probability, abs=1e-5)
-
-
-# The vocabulary
 
 
 @pytest.mark.parametrize("role", ["tokenizer", "pad", "bos"])

@@ -9,10 +9,7 @@ from foundation_models import write_tiny_clip
 from tiny_models import randoms, values
 
 from rscc.models.cheers import retrieve_entities
-from rscc.models.shared.retrieval import (
-    ClipRetriever,
-    OfflineRetriever,
-)
+from rscc.models.shared.retrieval import ClipRetriever, OfflineRetriever
 from rscc.structures import PairView, TrainingMaterial
 
 CHANNELS, WIDTH = 12, 48

@@ -7,13 +7,9 @@ import torch
 from tiny_models import check_steps, random_images, teacher_forced_mean, tiny_model
 
 from rscc.models.papers import MODELS
-from rscc.models.shared.generation import ForbiddenWords, SearchRules, beam_search, greedy_search
+from rscc.models.shared.generation import ForbiddenWords, beam_search
 
 papers = pytest.mark.parametrize("paper", MODELS)
-
-
-def search_rules(model, max_words=9) -> SearchRules:
-    return replace(model.search_rules(), max_words=max_words)
 
 
 def memory_of(model, batch) -> torch.Tensor:
@@ -30,19 +26,6 @@ def test_steps_equal_teacher_forcing_also_of_selected_rows(paper) -> None:
 
 
 @papers
-def test_greedy_equals_a_beam_of_one(paper) -> None:
-    for seed in range(3):
-        model = tiny_model(paper, seed=seed)
-        memory, rules = memory_of(model, batch=6), search_rules(model)
-        with torch.no_grad():
-            greedy = greedy_search(model.decoder, memory, rules)
-            beam = beam_search(model.decoder, memory, rules, beams=1)
-        assert [h.ids for h in greedy] == [found[0].ids for found in beam]
-        scores = [found[0].mean_log_probability for found in beam]
-        assert scores == pytest.approx([h.mean_log_probability for h in greedy], abs=1e-5)
-
-
-@papers
 @pytest.mark.parametrize("beams", [2, 5])
 def test_beam_scores_are_sorted_and_those_of_teacher_forcing(paper, beams) -> None:
     lengths = set()
@@ -51,7 +34,8 @@ def test_beam_scores_are_sorted_and_those_of_teacher_forcing(paper, beams) -> No
         memory = memory_of(model, batch=4)
         with torch.no_grad():
             model.decoder.logits.bias[model.vocabulary.eos] += 3 * (seed % 2)  # short ones, too
-            found = beam_search(model.decoder, memory, search_rules(model), beams=beams)
+            rules = replace(model.search_rules(), max_words=9)
+            found = beam_search(model.decoder, memory, rules, beams=beams)
             for sample, hypotheses in enumerate(found):
                 assert 1 <= len(hypotheses) <= beams
                 assert len({h.ids for h in hypotheses}) == len(hypotheses), "all differ"

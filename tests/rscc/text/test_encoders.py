@@ -24,25 +24,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_there, reason="needs r
 TEXTS = ["two villas", "a long road and several houses with a red roof", ""]
 
 
-def clip_tower(**text_options):
+def clip_encoder() -> OpenClipTextEncoder:
+    from open_clip import SimpleTokenizer
     from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
 
     torch.manual_seed(3)
-    return CLIP(
+    towers = CLIP(
         embed_dim=24,
         vision_cfg=CLIPVisionCfg(layers=1, width=64, image_size=32, patch_size=16),
-        text_cfg=CLIPTextCfg(context_length=20, width=32, heads=2, layers=2, **text_options),
-    ).eval()
-
-
-def clip_tokenizer():
-    from open_clip import SimpleTokenizer
-
-    return SimpleTokenizer(context_length=20)
-
-
-def clip_encoder() -> OpenClipTextEncoder:
-    return OpenClipTextEncoder(clip_tower(), clip_tokenizer())
+        text_cfg=CLIPTextCfg(context_length=20, width=32, heads=2, layers=2),
+    )
+    return OpenClipTextEncoder(towers.eval(), SimpleTokenizer(context_length=20))
 
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "two", "villas", "a", "road", "long", "houses", "and", "red"]
@@ -129,14 +121,10 @@ def test_the_offline_sentence_encoder_knows_meaning() -> None:
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
 
 
-def tokens(encoder: TextEncoder, prompt: str, **options) -> AttributeTokens:
-    torch.manual_seed(6)
-    return AttributeTokens(encoder=encoder, width=20, prompt=prompt, **options)
-
-
 @pytest.mark.parametrize("prompt", ["none", "fixed", "learnable"])
 def test_attribute_tokens_follow_the_order_and_learn_without_the_encoder(encoder, prompt: str) -> None:
-    module = tokens(encoder, prompt)
+    torch.manual_seed(6)
+    module = AttributeTokens(encoder=encoder, width=20, prompt=prompt)
     out = module(["a road", "two villas", "a road"])
     assert out.shape == (3, 20)
     torch.testing.assert_close(out[0], out[2])

@@ -3,11 +3,7 @@ import json
 
 import pytest
 
-from rscc.text.object_classes import (
-    count_hallucinations,
-    named_objects,
-    unnamed_by_references,
-)
+from rscc.text.object_classes import count_hallucinations, named_objects, unnamed_by_references
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("spacy") is None, reason="spaCy is not installed")
 

@@ -2,11 +2,7 @@ import importlib.util
 
 import pytest
 
-from rscc.text.parsing import (
-    PARSERS,
-    extract_segments,
-    subjects,
-)
+from rscc.text.parsing import PARSERS, extract_segments, subjects
 
 pytestmark = pytest.mark.skipif(
     not any(importlib.util.find_spec(name) for name in PARSERS), reason="no English parser is installed"

@@ -7,10 +7,6 @@ from rscc.text.clauses import read_clauses
 from rscc.text.reversal import describes_removal, reverse_caption
 
 
-def kinds(caption: str) -> list[str]:
-    return [clause.kind for clause in read_clauses(caption)]
-
-
 @pytest.mark.parametrize(
     "clauses",
     [
@@ -45,7 +41,7 @@ def test_what_appears_is_removed_and_keeps_its_place(caption, start, end) -> Non
     assert text.startswith(start)
     assert end in text
     assert "bare land" not in text and "former" not in text
-    assert kinds(text) == ["vanish"]
+    assert [clause.kind for clause in read_clauses(text)] == ["vanish"]
     assert describes_removal(text)
     assert not describes_removal(caption)
 

@@ -2,10 +2,7 @@
 
 import pytest
 
-from rscc.text.statements import (
-    read_statement,
-    without_place,
-)
+from rscc.text.statements import read_statement, without_place
 
 CASES = [
     # sentence, came, gone, number, places

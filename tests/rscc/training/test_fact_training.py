@@ -60,27 +60,16 @@ def learn(records, device: str = "cpu", **how) -> FactModel | None:
     return fit_facts(model, records, quick_config(), threshold=0.5, **how)
 
 
-def learn_anew(records, **how) -> FactModel:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "FEWEST_PAIRS", 60)
-        patch.setattr(training, "EPOCHS", 40)
-        found = learn(records, **how)
-    assert found is not None
-    return found
-
-
 @pytest.fixture(scope="module")
 def fitted(records) -> tuple[FactModel, list[str]]:
     """Facts that a random trunk learns to tell, and what was reported."""
     said: list[str] = []
-    return learn_anew(records, report=said.append), said
-
-
-def noisy_answers(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
-    """A generator, logits of 400 pairs, and labels that mostly follow them."""
-    random = np.random.default_rng(seed)
-    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
-    return random, logits, (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "FEWEST_PAIRS", 60)
+        patch.setattr(training, "EPOCHS", 40)
+        found = learn(records, report=said.append)
+    assert found is not None
+    return found, said
 
 
 @pytest.mark.slow
@@ -213,7 +202,9 @@ def test_covers_are_weighed_against_each_other_and_other_answers_stand_alone() -
 
 
 def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -> None:
-    _, logits, labels = noisy_answers(1)
+    random = np.random.default_rng(1)
+    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
+    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
     rare = ANSWERS.index("around water")
     labels[fact_calibration.FEWEST_LABELS - 1 :, rare] = 0
     changed = np.arange(400) < 300

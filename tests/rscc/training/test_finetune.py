@@ -24,25 +24,14 @@ from rscc.training.training_run import Run, RunPaths, finetuning_config, open_st
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
-def record(number: int, changed: bool | None = None) -> PairRecord:
-    flag = number % 3 == 0 if changed is None else changed
-    return PairRecord(f"{number:03d}.png", Path("a"), Path("b"), captions=("a house appears",), changed=flag)
-
-
-def keep_splits(root: Path, *splits: str, flag: int | None = None) -> Path:
-    """Leave only the entries of some splits, or of one flag, in a data set's annotations."""
+def keep_splits(root: Path, *splits: str) -> Path:
+    """Leave only the entries of some splits in a data set's annotations."""
 
     def keep(content) -> None:
-        content["images"] = [
-            one for one in content["images"] if one["split"] in splits and flag in (None, one["changeflag"])
-        ]
+        content["images"] = [one for one in content["images"] if one["split"] in splits]
 
     edit_json(root / "LevirCCcaptions.json", keep)
     return root
-
-
-def write_start(path: Path) -> Path:
-    return saved_start(path, tiny_model(seed=3), gsd=0.5, runs=[["same"], ["lunar", "house"]])
 
 
 def tuning(start: Path, **train) -> Config:
@@ -53,7 +42,9 @@ def tuning(start: Path, **train) -> Config:
 
 
 def tune(tmp_path: Path, data: Path, **train) -> tuple[Path, list[str]]:
-    start, lines = write_start(tmp_path / "start"), []
+    lines: list[str] = []
+    runs = [["same"], ["lunar", "house"]]
+    start = saved_start(tmp_path / "start", tiny_model(seed=3), gsd=0.5, runs=runs)
     paths = RunPaths(data=data, output=tmp_path / "run", start=str(start))
     folder = trained(tuning(start, **train), paths, report=lines.append)
     return folder.path, lines
@@ -61,7 +52,8 @@ def tune(tmp_path: Path, data: Path, **train) -> tuple[Path, list[str]]:
 
 @pytest.mark.parametrize(("count", "held"), [(20, 10), (50, 10), (51, 10), (103, 21)])
 def test_a_share_of_both_kinds_is_held_out(count, held) -> None:
-    records = [record(number) for number in range(count)]
+    paths = Path("a"), Path("b")
+    records = [PairRecord(f"{n:03d}.png", *paths, captions=("a",), changed=n % 3 == 0) for n in range(count)]
     train, val = hold_out(records, seed=1)
     assert len(val) == held
     assert sorted([*train, *val], key=lambda one: one.id) == records

@@ -140,14 +140,11 @@ def test_the_decoder_alone_learns_and_sees_nothing(paper) -> None:
     torch.testing.assert_close(terms["caption"], ((expected * real).sum(1) / real.sum(1)).mean())
 
 
-def run(tmp_path: Path, config: Config, *, resume: bool = False, overwrite: bool = False, **paths):
-    data = tmp_path / "data"
+def run(tmp_path: Path, config: Config, *, resume: bool = False):
+    data, corpus = tmp_path / "data", write_corpus(tmp_path / "corpus.json")
     if not data.exists():
         write_levir_cc(data)
-    given = {"corpus": write_corpus(tmp_path / "corpus.json"), **paths}
-    return trained(
-        config, RunPaths(data=data, output=tmp_path / "run", **given), resume=resume, overwrite=overwrite
-    )
+    return trained(config, RunPaths(data=data, output=tmp_path / "run", corpus=corpus), resume=resume)
 
 
 def test_a_language_stage_is_a_start_and_no_captioner(tmp_path, capsys) -> None:

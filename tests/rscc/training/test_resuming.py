@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_runs import (
-    Stopped,
-    assert_same_tensors,
-    log_of,
-    make_trainer,
-    settings,
-    whole_config,
-)
+from training_runs import Stopped, assert_same_tensors, log_of, make_trainer, settings, whole_config
 
 from rscc.config import Config
 from rscc.errors import ConfigInvalid, WeightsNotFound

@@ -6,14 +6,7 @@ import pytest
 from datasets import write_change_masks, write_levir_cc, write_single_date
 from safetensors.torch import load_file
 from tiny_models import TinyTextEncoder, random_arrays, tiny_config
-from training_runs import (
-    LOSS,
-    assert_same_tensors,
-    settings,
-    small_config,
-    trained,
-    whole_config,
-)
+from training_runs import LOSS, assert_same_tensors, settings, small_config, trained, whole_config
 
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig
