@@ -22,7 +22,7 @@ from rscc.training.validation import caption_validation
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
-def run_config(name: str, *, changed: float = 0.2, cache: bool = False, augment: bool = False) -> Config:
+def run_config(name: str, *, cache: bool = False, augment: bool = False) -> Config:
     return Config(
         model=tiny_config("scorer", max_words=12, options={"layers": 1, "matching_heads": 2}),
         data=DataConfig(name=name, size=64, min_count=1, augment=augment, gsd=2.0),
@@ -30,7 +30,7 @@ def run_config(name: str, *, changed: float = 0.2, cache: bool = False, augment:
             **{"epochs": 1, "batch_size": 3, "warmup_steps": 1, "bf16": False, "cache_features": cache},
             frozen=("backbone",) if cache else (),
         ),
-        loss={"caption": 1.0, "view": 0.1, "backward": 0.1, "changed": changed, "change_mask": 0.0},
+        loss={"caption": 1.0, "view": 0.1, "backward": 0.1, "changed": 0.2, "change_mask": 0.0},
     )
 
 

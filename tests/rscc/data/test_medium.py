@@ -20,10 +20,10 @@ LANDSAT, NAIP = SERIES
 WATER, FOREST, BARE = (20, 10, 15, 60), (60, 180, 30, 20), (160, 170, 100, 70)
 
 
-def ground(*patches, base=FOREST, size=(140, 420)):
-    """A date of the Landsat layout: patches (rows, columns, colour) on one class of ground."""
-    image = np.empty((4, *size), np.uint8)
-    image[:] = np.array(base, np.uint8)[:, None, None]
+def ground(*patches):
+    """A date of the Landsat layout: patches (rows, columns, colour) on a forest."""
+    image = np.empty((4, 140, 420), np.uint8)
+    image[:] = np.array(FOREST, np.uint8)[:, None, None]
     for rows, cols, colour in patches:
         image[:, rows, cols] = np.array(colour, np.uint8)[:, None, None]
     return image

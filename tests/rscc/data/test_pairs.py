@@ -18,8 +18,8 @@ from rscc.errors import DatasetLayoutInvalid
 from rscc.text.vocabulary import Vocabulary
 
 
-def patch(value, *, ground=0, kind=np.uint8) -> np.ndarray:
-    array = np.full((4, 6), ground, kind)
+def patch(value, *, ground=0) -> np.ndarray:
+    array = np.full((4, 6), ground, np.uint8)
     array[1:3, 2:5] = value
     return array
 

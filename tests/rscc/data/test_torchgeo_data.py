@@ -56,12 +56,12 @@ def ours():
     return torchgeo
 
 
-def trainer(tmp_path, **options):
+def trainer(tmp_path):
     from lightning.pytorch import Trainer
 
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     limits = {"max_epochs": 1, "limit_train_batches": 2, "limit_val_batches": 1, "accelerator": "cpu"}
-    return Trainer(default_root_dir=tmp_path, enable_checkpointing=False, **{**quiet, **limits, **options})
+    return Trainer(default_root_dir=tmp_path, enable_checkpointing=False, **quiet, **limits)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -33,8 +33,8 @@ SAID = (
 )
 
 
-def square(top: int, left: int, side: int = 4, size: int = 20) -> np.ndarray:
-    mask = np.zeros((size, size), bool)
+def square(top: int, left: int, side: int = 4) -> np.ndarray:
+    mask = np.zeros((20, 20), bool)
     mask[top : top + side, left : left + side] = True
     return mask
 

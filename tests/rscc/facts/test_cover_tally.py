@@ -23,9 +23,9 @@ BARE = grid((100, -1))
 ALL, NONE = first_rows(10), first_rows(0)
 
 
-def facts_of(burnt=NONE, valid=ALL, region=ALL, **decisions):
+def facts_of(burnt=NONE, **decisions):
     tally = CoverTally()
-    tally.add(region, valid, {name.replace("_", " "): dates for name, dates in decisions.items()}, burnt)
+    tally.add(ALL, ALL, {name.replace("_", " "): dates for name, dates in decisions.items()}, burnt)
     return tally.facts(area_m2=10_000, ground_m2=1e6, place=("north",))
 
 

@@ -16,9 +16,9 @@ from rscc.models.papers import MODELS
 SENTENCE = "a house appears near the road"
 
 
-def encoded(model, height=32, width=96):
+def encoded(model):
     with torch.no_grad():
-        return model.encode(*random_images(1, height, width))
+        return model.encode(*random_images(1, 32, 96))
 
 
 @pytest.fixture

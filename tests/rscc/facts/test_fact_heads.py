@@ -11,11 +11,11 @@ from rscc.facts.rules import COVERED
 from rscc.text.change_facts import BUILT
 
 
-def views(seed: int = 0, *, grid: tuple[int, int] = (4, 6), cell: int = 8):
+def views():
     """Last maps of both dates, change probability and a region of everything, for two pairs."""
-    generator = torch.Generator().manual_seed(seed)
-    before, after = (torch.randn(2, 12, *grid, generator=generator) for _ in range(2))
-    change = torch.rand(2, grid[0] * cell, grid[1] * cell, generator=generator)
+    generator = torch.Generator().manual_seed(0)
+    before, after = (torch.randn(2, 12, 4, 6, generator=generator) for _ in range(2))
+    change = torch.rand(2, 32, 48, generator=generator)
     return before, after, change, torch.ones_like(change)
 
 

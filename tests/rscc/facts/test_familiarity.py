@@ -13,11 +13,11 @@ from rscc.training.head_training import familiarity_of
 CHANNELS, SIDE = 40, 16
 
 
-def ground(seed, axes, count=200):
-    """Features (count, 2 * CHANNELS) that vary along some axes, and a little everywhere."""
+def ground(seed, axes):
+    """Features (200, 2 * CHANNELS) that vary along some axes, and a little everywhere."""
     draw = torch.Generator().manual_seed(seed)
-    spread = torch.randn(count, len(axes), generator=draw) @ axes
-    return spread + 0.1 * torch.randn(count, 2 * CHANNELS, generator=draw)
+    spread = torch.randn(200, len(axes), generator=draw) @ axes
+    return spread + 0.1 * torch.randn(200, 2 * CHANNELS, generator=draw)
 
 
 @pytest.fixture(scope="module")

@@ -22,13 +22,13 @@ from rscc.models.davir_compact import CompactEncoder, QueryFormer
 from rscc.models.shared.extraction import extract_change
 
 
-def davir(**options):
-    return tiny_model("davir", options={"queries": 3, **options})
+def davir():
+    return tiny_model("davir", options={"queries": 3})
 
 
-def view(batch=2, height=64, width=96, seed=0):
+def view(batch=2):
     model = davir()
-    images = random_images(batch, height, width, seed=seed)
+    images = random_images(batch, 64, 96)
     with torch.no_grad():
         return model, model.encode(*images).pair, images
 

@@ -42,8 +42,8 @@ def memory(*kinds: int) -> torch.Tensor:
     return torch.tensor(kinds, dtype=torch.float32).view(-1, 1, 1)
 
 
-def random_table(seed: int, kinds: int = 3) -> torch.Tensor:
-    return torch.randn(kinds, 7, 7, generator=torch.Generator().manual_seed(seed)) * 2
+def random_table(seed: int) -> torch.Tensor:
+    return torch.randn(3, 7, 7, generator=torch.Generator().manual_seed(seed)) * 2
 
 
 def exhaustive(

@@ -23,8 +23,8 @@ def vocabulary() -> TokenizerVocabulary:
     return TokenizerVocabulary.of_transformers(llama_like_tokenizer())
 
 
-def visual(count: int = 2, seed: int = 0) -> torch.Tensor:
-    return torch.randn(count, 4, 20, generator=torch.Generator().manual_seed(seed))
+def visual(count: int = 2) -> torch.Tensor:
+    return torch.randn(count, 4, 20, generator=torch.Generator().manual_seed(0))
 
 
 def test_logits_are_the_language_models_own(decoder) -> None:

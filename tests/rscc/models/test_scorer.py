@@ -63,9 +63,9 @@ def slow_hallucination(module: BackwardReasoning, before: np.ndarray, sentence: 
     return slow_attention(module.attention, hallucination, hallucination)
 
 
-def scorer(*, max_words: int = 13, **options) -> Scorer:
+def scorer(**options) -> Scorer:
     options = {"matching_heads": HEADS, **options}
-    return tiny_model("scorer", width=WIDTH, heads=HEADS, options=options, max_words=max_words)
+    return tiny_model("scorer", width=WIDTH, heads=HEADS, options=options, max_words=13)
 
 
 @pytest.fixture

@@ -32,10 +32,9 @@ def tasks():
     return change_detection_task()
 
 
-def checkpoint(path: Path, task, **more) -> Path:
+def checkpoint(path: Path, task) -> Path:
     """Save a task as Lightning does, as far as it is read."""
-    content = {"state_dict": task.state_dict(), "hyper_parameters": dict(task.hparams), **more}
-    torch.save(content, path)
+    torch.save({"state_dict": task.state_dict(), "hyper_parameters": dict(task.hparams)}, path)
     return path
 
 

@@ -6,9 +6,9 @@ from rscc.text.change_facts import ChangeFacts
 from rscc.text.map_sentences import cover_sentences
 
 
-def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
+def said(came=(), gone=(), area=340_000.0):
     came, gone = (dict.fromkeys(names, 0.9) for names in (came, gone))
-    return cover_sentences(ChangeFacts(came, gone, place=place, area_m2=area, share=share))
+    return cover_sentences(ChangeFacts(came, gone, place=("north",), area_m2=area, share=0.021))
 
 
 @pytest.mark.parametrize(
