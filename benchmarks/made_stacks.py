@@ -97,9 +97,7 @@ def make_dates(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield for each date its image (H, W, 3) uint8, and how much (H, W) cloud or shadow is over it, 0..1.
 
-    Args:
-        before, after: (H, W, 3) uint8.
-        labels: see :func:`plan_events`.
+    The images before and after are like that; for the labels see :func:`plan_events`.
     """
     after = _in_light_of(before, after, labels == 0)
     reach = ndimage.distance_transform_edt(labels == 0, return_distances=True, return_indices=True)
@@ -208,11 +206,9 @@ def _image(path: Path) -> np.ndarray:
 
 
 def write_stack(folder: Path, images: Sequence[Any], seed: int, site: int) -> Path:
-    """Write the scenes and the truth of one place into a folder.
+    """Write the scenes and the truth of one place, the site of this number on the map, into a folder.
 
-    Args:
-        images: before and after (H, W, 3) uint8, and mask (H, W) bool.
-        site: number of its position on the map.
+    The images are before and after, (H, W, 3) uint8, and the mask, (H, W) bool.
     """
     before, after, mask = images
     rng = np.random.default_rng(seed)

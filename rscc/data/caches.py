@@ -114,9 +114,8 @@ def store_extracted(
 ) -> np.ndarray:
     """Extract the changes of N pairs, (N, h, w) float16 in 0..1, or open the file of an earlier equal call.
 
-    Args:
-        folder: folder of the file; half a kilobyte per pair at 256 px.
-        grid: (h, w) of the trunk's last map, over which the masks are averaged.
+    The file lies in ``folder`` and takes half a kilobyte per pair at 256 px; ``grid`` is the (h, w) of the
+    trunk's last map, over which the masks are averaged.
     """
 
     def compute(arrays: Sequence[np.ndarray]) -> None:

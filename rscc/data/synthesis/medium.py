@@ -272,9 +272,8 @@ def _draws(
 def captions_of(facts: Mapping[str, np.ndarray], rng: np.random.Generator) -> tuple[str, ...]:
     """Return five captions; the largest change is in every one, the second in some.
 
-    Args:
-        facts: kind, a key of :data:`PHRASES`, to where it happened, (H, W) bool, not empty. Without any the
-            captions say that nothing changed.
+    ``facts`` is kind, a key of :data:`PHRASES`, to where it happened, (H, W) bool, not empty. Without any the
+    captions say that nothing changed.
     """
     if not facts:
         return tuple(str(text) for text in rng.choice(NO_CHANGE_SENTENCES, CAPTIONS, replace=False))
