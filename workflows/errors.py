@@ -193,9 +193,7 @@ def in_python(text: str) -> str:
         verb = "pass " if found[1] else ""
         if value is None and name not in _WITH_VALUE:
             return f"{verb}{name}={found[2] is None}"
-        if value is None:
-            return f"{verb}{name}=..."
-        return f'{verb}{name}="{value}"' if value.startswith("rscc-") else f"{verb}{name}=..."
+        return f'{verb}{name}="{value}"' if value and value.startswith("rscc-") else f"{verb}{name}=..."
 
     return _OPTION.sub(keyword, text)
 

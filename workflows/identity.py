@@ -123,9 +123,6 @@ class SceneIdentities:
         try:
             self._beside.update(zip(folders, pool.map(_list_beside, folders), strict=True))
             list(pool.map(self.of, locations))
-        except BaseException:
-            self.stop()
-            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

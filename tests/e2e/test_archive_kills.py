@@ -42,6 +42,13 @@ def times_run(made: MadeArchive) -> Counter[str]:
     return Counter(name.removesuffix("_before.tif") for name in runs(made.scenes))
 
 
+def undisturbed(folder: Path, shell: Commands, made: MadeArchive) -> dict[str, bytes]:
+    """What an archive holds whose run nobody kills."""
+    command = ("batch", made.table, "--out", folder / "reference", "--workers", 2)
+    assert shell.run(*command) == SOME_FAILED
+    return contents(folder / "reference")
+
+
 def assert_run_once(done: set[str], before: Counter[str], after: Counter[str]) -> None:
     """What was done before the kill was run before it and never again."""
     assert all(before[pair] == after[pair] == 1 for pair in done)
@@ -64,10 +71,7 @@ def recorded(out: Path, state: str) -> set[str]:
 
 def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
     made, seed = made_with_runs(tmp_path, 16), random.Random(1)
-    sound = len(made.sound)
-    reference = tmp_path / "reference"
-    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
-    undisturbed = contents(reference)
+    sound, expected = len(made.sound), undisturbed(tmp_path, shell, made)
     states, landed = Counter(), 0
     for number in range(kill_cycles):
         out = tmp_path / f"out{number}"
@@ -86,7 +90,7 @@ def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
         assert done <= {path.name for path in (out / "pairs").iterdir()} if done else True
 
         assert shell.run("batch", made.table, "--out", out, "--workers", 2) == SOME_FAILED, shell.said()
-        assert contents(out) == undisturbed, f"killed after {pairs} pairs"
+        assert contents(out) == expected, f"killed after {pairs} pairs"
         assert recorded(out, "done") == set(made.sound)
         assert_run_once(done, before, times_run(made))
         assert max(times_run(made).values()) <= 2
@@ -96,8 +100,7 @@ def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
 
 def test_workers_killed_at_any_moment(tmp_path, shell, kill_cycles):
     made, seed = made_with_runs(tmp_path, 2 * kill_cycles + 8), random.Random(2)
-    reference, out = tmp_path / "reference", tmp_path / "out"
-    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    expected, out = undisturbed(tmp_path, shell, made), tmp_path / "out"
     (made.scenes / RUNS).write_text("")
     process = shell.begin("batch", made.table, "--out", out, "--workers", 2, "--retries", 9)
     for number in range(kill_cycles):
@@ -114,20 +117,17 @@ def test_workers_killed_at_any_moment(tmp_path, shell, kill_cycles):
             kill_pid(worker)
     process.join(300)
     assert process.exitcode == SOME_FAILED, shell.said()
-    assert contents(out) == contents(reference)
+    assert contents(out) == expected
     repeated = sum(count - 1 for count in times_run(made).values())
     assert repeated >= max(1, kill_cycles // 5), "killed at work"
     print(f"{kill_cycles} kills of workers of rscc batch, {repeated} pairs repeated")
     assert shell.run("batch", made.table, "--out", out, "--workers", 2, "--retries", 9) == SOME_FAILED
-    assert contents(out) == contents(reference)
+    assert contents(out) == expected
 
 
 def test_the_scheduler_killed_at_any_moment(tmp_path, shell, kill_cycles):
     made, seed = made_with_runs(tmp_path, 16), random.Random(3)
-    sound = len(made.sound)
-    reference = tmp_path / "reference"
-    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
-    undisturbed = contents(reference)
+    sound, expected = len(made.sound), undisturbed(tmp_path, shell, made)
     cluster, codes = QuickCluster(shell, tmp_path, workers=2), Counter()
     for number in range(kill_cycles):
         out = tmp_path / f"out{number}"
@@ -148,7 +148,7 @@ def test_the_scheduler_killed_at_any_moment(tmp_path, shell, kill_cycles):
 
         cluster.start()
         assert shell.run(*command) == SOME_FAILED, shell.said()
-        assert contents(out) == undisturbed, f"killed after {pairs} pairs"
+        assert contents(out) == expected, f"killed after {pairs} pairs"
         assert_run_once(done, before, times_run(made))
     assert codes[1] >= kill_cycles / 2, f"the scheduler is to be killed at work: {codes}"
     print(f"{kill_cycles} kills of the scheduler of rscc batch, {codes[1]} of them at work")

@@ -132,7 +132,11 @@ class Dispatch:
         for outcome in known:
             if outcome.error in UNREACHABLE:
                 self._unreached.append(outcome)
-                self._check_reach()
+                if len(self._unreached) >= GIVE_UP_AFTER:
+                    raise ScenesUnreachable(
+                        f"the scenes of {GIVE_UP_AFTER} pairs in a row cannot be read, the last error: "
+                        f"{outcome.line}; check the storage and run the same command again"
+                    )
                 continue
             self._fail_unreached()
             if outcome.report is None:
@@ -166,13 +170,6 @@ class Dispatch:
         self._archive.claim.drop_maps(outcome.pair)
         self._live.ended(outcome.pair, outcome.worker)
         self._ended += 1
-
-    def _check_reach(self) -> None:
-        if len(self._unreached) >= GIVE_UP_AFTER:
-            raise ScenesUnreachable(
-                f"the scenes of {GIVE_UP_AFTER} pairs in a row cannot be read, the last error: "
-                f"{self._unreached[-1].line}; check the storage and run the same command again"
-            )
 
     def _fail_unreached(self) -> None:
         """Record pairs as failed whose scenes alone could not be read: the storage is there."""

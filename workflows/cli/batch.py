@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -213,7 +213,7 @@ def estimate_text(result: Estimate) -> str:
         )
     for reason in result.reasons:
         lines.append(f"refused {reason.count:,} of {result.looked_at:,}: {reason.line}")
-    lines += [f"tiles   {result.tiles:,}", *_time_lines(result)]
+    lines += [f"tiles   {result.tiles:,}", f"time    {_time_words(result)}"]
     lines.append(f"disk    about {size_text(result.disk_bytes)}, {size_text(result.free_bytes)} are free")
     return printable_lines(lines)
 
@@ -222,15 +222,12 @@ def _listed(counts: Sequence[tuple[int, str]]) -> str:
     return "".join(f", {count:,} {what}" for count, what in counts if count)
 
 
-def _time_lines(result: Estimate) -> Iterator[str]:
+def _time_words(result: Estimate) -> str:
     if result.worker_seconds is None or result.seconds is None:
-        yield "time    unknown until 20 pairs are done"
-        return
-    text = (
-        f"{duration(result.worker_seconds)} of one worker, {duration(result.seconds)} with {result.workers:,}"
-    )
+        return "unknown until 20 pairs are done"
+    alone, together = duration(result.worker_seconds), duration(result.seconds)
     source = "the pairs that are done" if result.speed == "archive" else "this machine, measured on one tile"
-    yield f"time    {text} (at the speed of {source})"
+    return f"{alone} of one worker, {together} with {result.workers:,} (at the speed of {source})"
 
 
 def size_text(count: float) -> str:

@@ -19,6 +19,8 @@ from workflows.cli.options import (
     takes_options,
 )
 from workflows.cli.terminal import Terminal
+from workflows.errors import OptionInvalid
+from workflows.files import check_free, write_together
 
 if TYPE_CHECKING:
     from rscc.data.pairs import PairRecord
@@ -84,8 +86,6 @@ def evaluate(
     terminal: Terminal,
 ) -> None:
     """Score a model and simple baselines: captions of all, changed and unchanged pairs, and change masks."""
-    from workflows.errors import OptionInvalid
-    from workflows.files import write_together
 
     if (data is None) == (stacks is None):
         raise OptionInvalid("give either --data, captioned pairs, or --stacks, series with dated truth")
@@ -147,7 +147,6 @@ def evaluate(
 def _evaluate_stacks(
     folder: Path, baselines: bool, device: str, as_json: Path | None, overwrite: bool, terminal: Terminal
 ) -> None:
-    from workflows.files import write_together
     from workflows.monitor.evaluation.evaluate import evaluate_stacks
 
     _check_outputs([as_json] if as_json else [], overwrite, (folder,))
@@ -160,8 +159,6 @@ def _evaluate_stacks(
 
 def _check_outputs(outputs: list[Path], overwrite: bool, inputs: tuple[Path, ...]) -> None:
     """Refuse outputs with the same name, existing outputs without ``overwrite``, and files of the inputs."""
-    from workflows.errors import OptionInvalid
-    from workflows.files import check_free
 
     for number, path in enumerate(outputs):
         if path.resolve() in [other.resolve() for other in outputs[:number]]:

@@ -22,6 +22,7 @@ from workflows.cli.options import (
     takes_options,
 )
 from workflows.cli.terminal import Terminal
+from workflows.errors import OptionInvalid
 from workflows.options import ExplainOptions
 from workflows.printable import printable_lines
 from workflows.progress import Progress
@@ -74,7 +75,6 @@ def explain(
     BEFORE AFTER -o FILE draws both dates, the change map and the caption word by word, for the largest change
     or the given place. Two PNG or JPEG files without georeferencing are shown whole.
     """
-    from workflows.errors import OptionInvalid
 
     def load(name: str) -> Captioner:
         return context.obj.load_captioner(name, device)
@@ -105,7 +105,6 @@ def _explain_change(
     load: Callable[[str], Captioner],
 ) -> ExplainedChange:
     """Return what the sentence of a change rests on; ``model`` replaces that of the report."""
-    from workflows.errors import OptionInvalid
     from workflows.report.reading import open_report
     from workflows.scene.explain import explain_change, shipped_model
 

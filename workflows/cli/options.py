@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 import typer
 
 from workflows.cli.terminal import ProgressForm, Terminal
+from workflows.errors import OptionInvalid
 from workflows.option_fields import Options, Panel, read_size
 
 T = TypeVar("T")
@@ -43,8 +44,6 @@ def read_text(flag: str, text: str, read: Callable[[str], T], expected: str) -> 
     try:
         return read(text)
     except ValueError:
-        from workflows.errors import OptionInvalid
-
         raise OptionInvalid(f"{flag} is {text[:60]}; it must be {expected}") from None
 
 
@@ -55,7 +54,6 @@ def read_html_size(text: str) -> int:
 
 def moved_scenes(before: str | None, after: str | None) -> tuple[str, str] | None:
     """Return where the scenes of a report are now; None if they have not moved."""
-    from workflows.errors import OptionInvalid
 
     if (before is None) != (after is None):
         raise OptionInvalid(f"{before or after}: give both --before and --after, or neither")

@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,9 +77,6 @@ def train(
 ) -> None:
     """Train a model and write it as a model folder."""
     with extra("train"), one_line_if_disk_full(output):
-        from dataclasses import replace
-        from functools import partial
-
         from rscc.models.torchgeo_detector import PREFIX, torchgeo_trunk
         from rscc.training.train_model import train_model
         from rscc.training.training_run import RunPaths
@@ -120,8 +119,6 @@ def _settings(
     options: dict[str, Any],
 ) -> Config:
     """Return the config of a run: a file or a shipped one, with the options that replace its values."""
-    from dataclasses import replace
-
     from rscc.configs import describes_model, load_config
     from rscc.training.training_run import finetuning_config, open_start
 

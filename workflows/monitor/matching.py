@@ -7,6 +7,7 @@ that is not continued keeps its own, and is withdrawn.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import shapely
@@ -40,10 +41,9 @@ def continue_events(
     same = np.array([[_same_change(one, other.found) for other in stored] for one in found], bool)
     same = same.reshape(union.shape)
     numbers = _assigned(found, stored, union, np.maximum(of_stored, of_found), same, dates)
-    next_number = max((one.number for one in stored), default=0) + 1
+    unused = count(max((one.number for one in stored), default=0) + 1)
     for place in sorted(set(range(len(found))) - numbers.keys(), key=lambda i: _order(found[i], dates)):
-        numbers[place] = next_number
-        next_number += 1
+        numbers[place] = next(unused)
     known = {one.number: one for one in stored}
     live = np.array([one.live for one in stored], bool)
     events = {one.number: replace(one, live=False) for one in stored}

@@ -21,7 +21,7 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.outputs.feed import check_feed, write_feed
 from workflows.monitor.outputs.notices import check_target, notices_of, send
 from workflows.monitor.outputs.write import write_outputs
-from workflows.monitor.run import Update, mark_told, take_news, told_to, update_monitor
+from workflows.monitor.run import Update, mark_told, take_news, update_monitor
 from workflows.monitor.view import Event, PlaceView, story_of, view_monitor
 from workflows.option_fields import texts_of
 from workflows.report.context import ContextLayers
@@ -248,7 +248,7 @@ def run_monitor(
     folder.create()
     with folder.lock():
         update = update_monitor(folder, found, options, load_captioner, progress, finder, layers)
-        update.news = take_news(folder, TOLD)
+        update.news, _ = take_news(folder, TOLD)
         result = Monitor(Path(out), update)
         for view in result.places:
             view.place.opened |= update.opened
@@ -258,7 +258,7 @@ def run_monitor(
         if notify is not None:
             # The address may hold a secret.
             target = f"notify {short_hash(notify)}"
-            news, first = take_news(folder, target), told_to(folder, target)
+            news, first = take_news(folder, target)
             send(list(notices_of(news, first, result.places, folder.monitor_id())), notify, access)
             mark_told(folder, target)
         mark_told(folder, TOLD)

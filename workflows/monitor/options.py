@@ -44,11 +44,5 @@ class MonitorOptions(CatalogOptions):
     @property
     def reading(self) -> SceneOptions:
         """How scenes are read."""
-        return SceneOptions(
-            offline=self.offline,
-            allow_hosts=self.allow_hosts,
-            bands=self.bands,
-            band_names=self.band_names,
-            scale=self.scale,
-            force=self.force,
-        )
+        names = ("offline", "allow_hosts", "bands", "band_names", "scale", "force")
+        return SceneOptions(**{name: getattr(self, name) for name in names})

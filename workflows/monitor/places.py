@@ -123,15 +123,12 @@ class Place:
 
     def is_copied(self, content: str, date: str, source: str, identity: str) -> bool:
         """Return whether a file is a scene that was copied over itself or moved; it gets the new identity."""
-        copied = [
-            (one.content, one.date) == (content, date) and (one.source == source or _is_gone(one.source))
-            for one in self.scenes
-        ]
-        self.scenes = [
-            replace(one, identity=identity) if same else one
-            for one, same in zip(self.scenes, copied, strict=True)
-        ]
-        return any(copied)
+        found = False
+        for number, one in enumerate(self.scenes):
+            is_same_place = one.source == source or _is_gone(one.source)
+            if (one.content, one.date) == (content, date) and is_same_place:
+                self.scenes[number], found = replace(one, identity=identity), True
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is stored of it, as plain values."""
@@ -165,7 +162,10 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
             known = [place for place in places if place.is_copied(content, scene.date, source, key)]
         for place in known:
             place.opened[source] = scene.info or scene.location
-            place.scenes = [_moved(one, source) if one.is_at(key) else one for one in place.scenes]
+            place.scenes = [
+                replace(one, source=source) if one.is_at(key) and _is_gone(one.source) else one
+                for one in place.scenes
+            ]
         if known:
             continue
         try:
@@ -191,11 +191,6 @@ def add_scenes(places: list[Place], found: Sequence[Scene], options: MonitorOpti
             place.opened[source] = info
 
 
-def _moved(one: KnownScene, source: str) -> KnownScene:
-    """Return a scene with its new path, where nothing is at the old one any more."""
-    return replace(one, source=source) if _is_gone(one.source) else one
-
-
 def _is_gone(source: str) -> bool:
     return not is_address(source) and not os.path.exists(source)
 
@@ -205,12 +200,9 @@ def _is_twin(one: KnownScene, new: KnownScene) -> bool:
     if one.source == new.source or not (one.date.startswith(new.date) or new.date.startswith(one.date)):
         return False
     if (one.name, one.date) == (new.name, new.date):
-        return is_address(one.source) or not _is_gone(one.source)
-    return (
-        not is_address(one.source)
-        and not is_address(new.source)
-        and _have_same_pixels(one.source, new.source)
-    )
+        return not _is_gone(one.source)
+    are_files = not (is_address(one.source) or is_address(new.source))
+    return are_files and _have_same_pixels(one.source, new.source)
 
 
 def _have_same_pixels(one: str, other: str) -> bool:

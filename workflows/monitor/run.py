@@ -220,19 +220,13 @@ def _news(
     return news
 
 
-def told_to(folder: MonitorFolder, target: str) -> dict[str, int]:
-    """Return how many changes of state of each place ``target`` was told."""
+def take_news(folder: MonitorFolder, target: str) -> tuple[dict[str, list[News]], dict[str, int]]:
+    """Return by place the changes of state that ``target`` was not told yet, and how many it was told."""
     told: dict[str, int] = read_state(folder.told, dict, {}).get(target, {})
-    return told
-
-
-def take_news(folder: MonitorFolder, target: str) -> dict[str, list[News]]:
-    """Return the changes of state that ``target`` was not told yet, by place; see :func:`mark_told`."""
-    told = told_to(folder, target)
     fresh = {
         name: list(read_events(folder.place(name)).news[told.get(name, 0) :]) for name in folder.place_names()
     }
-    return {name: news for name, news in fresh.items() if news}
+    return {name: news for name, news in fresh.items() if news}, told
 
 
 def mark_told(folder: MonitorFolder, target: str) -> None:

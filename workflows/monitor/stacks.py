@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import rasterio
@@ -198,6 +198,7 @@ def _find_changes(pairs: PairMaps, date: int, options: SceneOptions, card: Model
 
 
 def _step_change(change: FoundChange, caption: GroundedCaption) -> StepChange:
+    told = caption.facts
     return StepChange(
         band=change.kind,
         kind=_kind(caption),
@@ -207,7 +208,15 @@ def _step_change(change: FoundChange, caption: GroundedCaption) -> StepChange:
         probability=change.probability,
         count=change.count if change.kind == "change" else None,
         area_m2=change.area_m2,
-        facts=_facts(change, caption),
+        facts={
+            "sentence": caption.text,
+            "came": list(told.came),
+            "gone": list(told.gone),
+            "before_cover": list(told.before),
+            "count_sure": told.sure,
+            "largest_m2": change.largest_m2,
+            "cut_by_edge": change.cut_by_edge,
+        },
     )
 
 
@@ -319,16 +328,3 @@ def _kind(caption: GroundedCaption) -> Kind:
         if name in (facts.gone if facts.direction == "disappeared" else facts.came):
             return _KINDS[name]
     return "changed"
-
-
-def _facts(change: FoundChange, caption: GroundedCaption) -> dict[str, Any]:
-    facts = caption.facts
-    return {
-        "sentence": caption.text,
-        "came": list(facts.came),
-        "gone": list(facts.gone),
-        "before_cover": list(facts.before),
-        "count_sure": facts.sure,
-        "largest_m2": change.largest_m2,
-        "cut_by_edge": change.cut_by_edge,
-    }

@@ -60,9 +60,10 @@ def sentence_of(found: FoundEvent, history: History, *, withdrawn: bool = False,
     """
     when = _between(history.last_absent, history.first_seen)
     where = f"inside {inside}" if inside else ""
-    told = found.facts.get("sentence")
-    # A finder's own sentence ends with what was there before, so the dates come first.
-    words = [when, uncapitalised(told), where] if told else [clause_of(found), where, when]
+    words = [clause_of(found), where, when]
+    if told := found.facts.get("sentence"):
+        # A finder's own sentence ends with what was there before, so the dates come first.
+        words = [when, told[:1].lower() + told[1:].removesuffix("."), where]
     text = " ".join(word for word in words if word)
     return f"{sentence_case(text)}{_status(history, withdrawn)}."
 
@@ -87,11 +88,6 @@ def clause_of(found: FoundEvent) -> str:
     if found.count and clause.several:
         return _with_others(clause.several.format(number_words(found.count, sure)), found)
     return clause.none.format(area_in_words(found.area_m2))
-
-
-def uncapitalised(text: str) -> str:
-    """Return a sentence as a part of another: with a small first letter, and without its full stop."""
-    return text[:1].lower() + text[1:].removesuffix(".")
 
 
 def _with_others(clause: str, found: FoundEvent) -> str:

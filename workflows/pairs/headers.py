@@ -59,13 +59,8 @@ _SEPARATOR = re.compile(r"[_.-]")
 _MAX_BYTES = 2**20
 
 
-def read_header(location: str, access: Access, folder: str | None = None, name: str = "") -> Scene:
-    """Return a scene without site, from its header and the text files beside it.
-
-    Args:
-        folder: date of the folders above it.
-        name: its path under its source.
-    """
+def _read_header(location: str, access: Access, name: str, folder: str | None) -> Scene:
+    """Return a scene without site, from its header and the text files beside it."""
     info = describe(location, access)
     choose_bands(info)
     date, cloud = text_facts(Path(location))
@@ -105,7 +100,7 @@ def read_headers(
     def read(asked: tuple[str, tuple[str, str | None]]) -> Scene | TilingError:
         location, (name, folder) = asked
         try:
-            scene = read_header(location, access, folder, name)
+            scene = _read_header(location, access, name, folder)
             return scene if with_info else replace(scene, info=None)
         except TilingError as error:
             return error

@@ -37,7 +37,8 @@ def write_feed(path: Path, events: Sequence[Event], monitor_id: str, name: str) 
     # GDAL and feed readers find these prefixes by their names.
     ElementTree.register_namespace("", _ATOM)
     ElementTree.register_namespace("georss", _GEORSS)
-    told = sorted((event for event in events if event.state in _TOLD), key=_order, reverse=True)
+    told = [event for event in events if event.state in _TOLD]
+    told.sort(key=lambda event: (_updated(event), event.stored.number), reverse=True)
     feed = ElementTree.Element(f"{{{_ATOM}}}feed")
     _add(feed, "id", f"{URN}{monitor_id}")
     _add(feed, "title", f"Events of {name}")
@@ -66,10 +67,6 @@ def _add(parent: ElementTree.Element, tag: str, text: str | None = None) -> Elem
     if text is not None:
         child.text = printable(text)  # XML has no control characters, not even escaped
     return child
-
-
-def _order(event: Event) -> tuple[str, int]:
-    return _updated(event), event.stored.number
 
 
 def _updated(event: Event) -> str:

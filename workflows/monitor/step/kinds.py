@@ -88,10 +88,8 @@ def kind_by_indices(
     if water[0] * water[1] == -1:
         return KindOf("water", "appeared" if water[1] > 0 else "disappeared", indices["water"].name)
     if plants[0] * plants[1] == -1 and 1 not in water:
-        by = indices["vegetation"].name
-        return (
-            KindOf("vegetation", "appeared", by) if plants[1] > 0 else KindOf("bare_ground", "appeared", by)
-        )
+        kind: Kind = "vegetation" if plants[1] > 0 else "bare_ground"
+        return KindOf(kind, "appeared", indices["vegetation"].name)
     return None
 
 

@@ -71,7 +71,10 @@ def pictures_of(rasters: Sequence[Scene]) -> Pictures:
         )
         for scene, better in dropped
     ]
-    chosen = [*_chosen(dropped), *_no_pictures(others)]
+    chosen = list(_chosen(dropped))
+    if others:
+        words, names = _numbered(Counter(map(_kind, others))), _listed([scene.name for scene in others])
+        chosen.append(f"none of {words} ({names}), no pictures; --glob NAMES takes them")
     return Pictures(kept, skipped, [one for one in stacks if one.scene.location in used], chosen, warnings)
 
 
@@ -134,13 +137,6 @@ def _chosen(dropped: Iterable[Dropped]) -> Iterator[str]:
         members = list(pairs)
         taken = list(dict.fromkeys(better.name for _, better in members))
         yield f"{_numbered({kind: len(taken)})} ({_listed(taken)}), not {_numbered(_counts(members))}"
-
-
-def _no_pictures(others: Sequence[Scene]) -> Iterator[str]:
-    if others:
-        counts = Counter(map(_kind, others))
-        names = [scene.name for scene in others]
-        yield f"none of {_numbered(counts)} ({_listed(names)}), no pictures; --glob NAMES takes them"
 
 
 def _counts(dropped: Iterable[Dropped]) -> Counter[str]:
