@@ -99,11 +99,10 @@ class Options:
         return described
 
     @classmethod
-    def again(cls, name: str, help: str = "", **details: Any) -> Any:
-        """Return the same field for another class: None by default, perhaps with another help."""
+    def again(cls, name: str, help: str = "", default: Any = None) -> Any:
+        """Return the same field for another class, with another default and perhaps another help."""
         described = cls.option(name)
-        changed = replace(described, help=help or described.help, **details)
-        return field(default=None, metadata={"option": changed})
+        return field(default=default, metadata={"option": replace(described, help=help or described.help)})
 
     @classmethod
     def flag(cls, name: str) -> str:

@@ -106,18 +106,6 @@ _DATES: dict[str, Any] = {"panel": "Input", "place": "dates", "metavar": "DATE"}
 _DATE_HELP = "Date of {}, such as 2019, 2019-08 or 2019-08-31; default: from its tags or file name"
 
 
-def context_option() -> Any:
-    """Return the field for context layers."""
-    return option(
-        (),
-        "Layer of areas, such as parcels.gpkg:permit_id; the result names those it overlaps; repeatable",
-        panel="Input",
-        place="none",
-        metavar="FILE:COLUMN",
-        read=tuple,
-    )
-
-
 @dataclass(frozen=True)
 class SceneOptions(ServerOptions):
     """How a pair of scenes is read, and what counts as a change; the help of a field explains it.
@@ -272,7 +260,14 @@ class SceneOptions(ServerOptions):
         allowed="a size above 0 with its unit, such as 2GB or 1500MB",
         is_allowed=lambda size: 0 < size <= MAX_BYTES,
     )
-    context: tuple[str, ...] = context_option()
+    context: tuple[str, ...] = option(
+        (),
+        "Layer of areas, such as parcels.gpkg:permit_id; the result names those it overlaps; repeatable",
+        panel="Input",
+        place="none",
+        metavar="FILE:COLUMN",
+        read=tuple,
+    )
     changes: Any = option(  # noqa: RUF009
         None,
         "Describe these changes instead of searching: polygons, or a mask of another detector",

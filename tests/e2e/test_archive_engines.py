@@ -1,7 +1,5 @@
 """The same archive from every engine and any number of workers, byte for byte but for times."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The real command with worker processes: Ctrl-C, a second run, a full disk, pairs cut into parts."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Whatever is killed at whatever moment: the same command again gives the archive of an undisturbed run."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

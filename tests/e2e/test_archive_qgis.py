@@ -1,7 +1,5 @@
 """The GeoPackage of an archive opens in a real QGIS with the styles that lie in it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import shapely

@@ -1,7 +1,5 @@
 """Whenever `rscc caption` or `rscc review` is killed: the old report or the new one, and no mark is lost."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """The examples that newcomers read, on the scenes that they generate."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -5,8 +5,6 @@ what came and what is gone there, and between how many hectares that is by eye. 
 sentence, so a row shows that it is not wrong, not that a stranger would have written it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """A monitor that is killed again and again ends with the tables of an undisturbed one."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Commands use no network by default: by Python's audit events, by strace, and without a network."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

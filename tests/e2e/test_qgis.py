@@ -1,7 +1,5 @@
 """A report opens in a real QGIS with its colours, labels and map tips, whatever is written in it."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

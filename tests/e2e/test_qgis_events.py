@@ -1,7 +1,5 @@
 """The project of a monitor in a real QGIS: events are drawn at their dates."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

@@ -1,7 +1,5 @@
 """The project of a report opens in a real QGIS, also where its folder was moved."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Real series of dated scenes through ``rscc pairs`` and ``rscc batch``, as a team would run them."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

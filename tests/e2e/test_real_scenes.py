@@ -1,7 +1,5 @@
 """The shipped model on real scenes, through the command, as a user would run it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

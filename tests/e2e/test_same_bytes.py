@@ -1,7 +1,5 @@
 """The same scenes, model and settings make the same bytes, but for when a run began and how long it took."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The command with a fake model."""
 
-from __future__ import annotations
-
 import pytest
 from captioners import BrightnessCaptioner
 from scene_pairs import run_here

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from workflows.dates import PartialDate, parse_date, scene_date

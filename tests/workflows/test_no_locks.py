@@ -1,7 +1,5 @@
 """A file system without locks: GeoPackages need none, archives say what to do."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 import subprocess

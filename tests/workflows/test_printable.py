@@ -1,7 +1,5 @@
 """What steers a terminal is written out, in lines and in JSON."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Databases of PROJ that the environment names: those that cannot be used are ignored."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Whole results of commands, as stored: what the tests of single features do not look at stays as it was."""
 
-from __future__ import annotations
-
 import json
 
 import geopandas

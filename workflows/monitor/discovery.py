@@ -1,18 +1,16 @@
 """Finds the dated scenes of a monitor: files, folders, tables of pairs, archives, STAC."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tiling import is_address
 from workflows.addresses import public_path
 from workflows.archive.folder import MAPS, MARK, ArchiveFolder, read_mark
 from workflows.errors import CatalogInvalid, NoScenes, OptionInvalid
 from workflows.monitor.events import map_key
+from workflows.monitor.options import MonitorOptions
 from workflows.pairs.catalog import Scene, Skipped, choose
 from workflows.pairs.delivery.pictures import write_stack
 from workflows.pairs.folders import RASTERS, folder_scenes, without_date
@@ -20,10 +18,7 @@ from workflows.pairs.headers import read_headers
 from workflows.pairs.stac_documents import is_web, stac_root
 from workflows.pairs.table import is_table, read_pairs
 from workflows.printable import counted
-
-if TYPE_CHECKING:
-    from workflows.monitor.options import MonitorOptions
-    from workflows.progress import Progress
+from workflows.progress import Progress
 
 # Options that some kinds of sources use; the others use none of them.
 _ONLY = {

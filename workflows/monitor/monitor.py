@@ -21,9 +21,10 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.outputs.feed import check_feed, write_feed
 from workflows.monitor.outputs.notices import check_target, notices_of, send
 from workflows.monitor.outputs.write import write_outputs
-from workflows.monitor.run import Update, mark_told, take_news, update_monitor
+from workflows.monitor.run import Finder, Update, mark_told, take_news, update_monitor
 from workflows.monitor.view import Event, PlaceView, story_of, view_monitor
 from workflows.option_fields import texts_of
+from workflows.progress import Progress
 from workflows.report.context import ContextLayers
 from workflows.report.page.template import check_page_name
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from geopandas import GeoDataFrame
 
     from rscc.captioner import Captioner
-    from workflows.monitor.run import Finder
-    from workflows.progress import Progress
 
 TOLD = "command"
 """Who is told the news of a run by its result."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 from rscc.folders import DEFAULT_MODEL
 from workflows.option_fields import between, option
-from workflows.options import SceneOptions, context_option
+from workflows.options import SceneOptions
 from workflows.pairs.options import CatalogOptions
 
 
@@ -35,7 +35,7 @@ class MonitorOptions(CatalogOptions):
         panel="Detection",
         metavar="MODEL",
     )
-    context: tuple[str, ...] = context_option()
+    context: tuple[str, ...] = SceneOptions.again("context", default=())
     bands: tuple[int | str, int | str, int | str] | None = SceneOptions.again("bands")
     band_names: tuple[str, ...] | None = SceneOptions.again("band_names")
     scale: tuple[float, float] | Literal["reflectance"] | None = SceneOptions.again("scale")

@@ -8,7 +8,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tiling import SceneDamaged, TilingError
+from tiling import SceneDamaged, SceneInfo, TilingError
 from workflows.archive.folder import writing
 from workflows.errors import NoScenes, TooCoarse, WorkflowError
 from workflows.monitor.discovery import Found
@@ -20,6 +20,7 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.places import FINE, NAME, Place, add_scenes, read_places
 from workflows.monitor.stored import News, PlaceEvents, StoredEvent, read_events, write_context, write_events
 from workflows.pairs.catalog import skip_warnings
+from workflows.progress import Progress, report_progress
 from workflows.report.context import ContextLayers
 from workflows.report.record import hash_of
 from workflows.scene.resolution import TOLERANCE
@@ -27,10 +28,8 @@ from workflows.scenes import bounded_cache
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from tiling import SceneInfo
-    from workflows.progress import Progress
 
-Finder = Callable[[Series, MonitorOptions, "Progress | None"], list[FoundEvent]]
+Finder = Callable[[Series, MonitorOptions, Progress | None], list[FoundEvent]]
 COARSEST = 40.0
 """Metres per pixel above which no finder serves."""
 
@@ -118,8 +117,7 @@ def update_monitor(
         if layers:
             write_context(own, read_events(own), layers)
         result.opened |= place.opened
-        if progress is not None:
-            progress("places", number, len(places))
+        report_progress(progress, "places", number, len(places))
     result.scenes, result.places = sum(len(place.scenes) for place in places), len(places)
     return result
 

@@ -1,7 +1,5 @@
 """A table of pairs into an archive: what is done, what is gone on with, and what is left alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What a run does with what comes back from an engine."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ends a run over an archive before its time, and what is left then."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

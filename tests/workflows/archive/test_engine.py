@@ -1,7 +1,5 @@
 """The engine: tasks come back once, bad ones alone are lost, and a run ends where no worker can work."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """An archive is known by its mark, and survives a kill before any step on the disk."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

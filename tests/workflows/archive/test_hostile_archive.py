@@ -1,7 +1,5 @@
 """Archives of strangers: pipes, endless devices, links and holes of terabytes where rscc keeps its files."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The index is a cache: whatever is done to it, the state of an archive is that of its folders."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The layers of an archive: what is in them, the same bytes each time, whole or not at all."""
 
-from __future__ import annotations
-
 import csv
 import json
 import time

@@ -1,7 +1,5 @@
 """Layers of many pairs are written pair by pair: memory does not grow with the archive."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Reports of an archive that people have marked or edited, when their pairs are to be done anew or not."""
 
-from __future__ import annotations
-
 import csv
 import json
 import threading

@@ -1,7 +1,5 @@
 """The model of an archive follows the pixel size of its scenes, unless one is named."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

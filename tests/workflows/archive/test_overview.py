@@ -1,7 +1,5 @@
 """An archive at one look: sums are those of its reports, addresses relative, places on one plane."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from urllib.parse import unquote

@@ -1,7 +1,5 @@
 """Pages of an archive: which are written, made again or left out, and what the page of all pairs lists."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """A random sample of an archive: every change as likely as any other, and a report that can be marked."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Items and catalog are valid STAC, relative, and say where and when."""
 
-from __future__ import annotations
-
 import json
 import socket
 

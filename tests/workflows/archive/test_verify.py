@@ -1,7 +1,5 @@
 """What became of the things that a report rests on."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

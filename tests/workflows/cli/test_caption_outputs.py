@@ -1,7 +1,5 @@
 """Several outputs of one run, formats of other programs, and which changes are reported."""
 
-from __future__ import annotations
-
 import csv
 
 import geopandas

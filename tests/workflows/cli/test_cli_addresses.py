@@ -1,7 +1,5 @@
 """Addresses on the command line and those that tables and reports name: --offline and --allow-host."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

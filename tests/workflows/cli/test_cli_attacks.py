@@ -1,7 +1,5 @@
 """What a stranger hides in a VRT, or in a mask beside a scene of any format, no command reads."""
 
-from __future__ import annotations
-
 import pytest
 from archive_pairs import InlineEngine
 from rasters import band, source, textured, write_scene, write_vrt

@@ -1,7 +1,5 @@
 """The command rscc batch: its options, its summaries and its exit codes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``rscc caption --changes`` on the command line: files, layers, and one line for what is wrong."""
 
-from __future__ import annotations
-
 import json
 
 import geopandas

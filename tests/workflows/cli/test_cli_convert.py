@@ -1,7 +1,5 @@
 """``rscc convert`` and the suffixes that ``rscc caption`` takes."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

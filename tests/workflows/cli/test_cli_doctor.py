@@ -1,7 +1,5 @@
 """What rscc doctor says of an installation."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

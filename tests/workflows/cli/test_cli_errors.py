@@ -1,7 +1,5 @@
 """Everything a user can get wrong: one line, an exit code, and nothing left behind."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Names, captions and reasons of others reach the terminal with nothing in them that steers it."""
 
-from __future__ import annotations
-
 import json
 import logging
 

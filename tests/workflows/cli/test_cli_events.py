@@ -1,7 +1,5 @@
 """What a program hears that runs the command: ``--progress json``."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """``rscc explain REPORT --id N``."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

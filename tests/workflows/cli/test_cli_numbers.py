@@ -1,7 +1,5 @@
 """Absurd numbers in every option that takes one: one line, exit code 2, no work begun."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How the texts of options become values, and which options the commands have."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import replace
 from datetime import date

@@ -1,7 +1,5 @@
 """What ``rscc pairs`` writes, says and returns."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shlex

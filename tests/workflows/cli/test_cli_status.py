@@ -1,7 +1,5 @@
 """The command that says how far an archive is."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

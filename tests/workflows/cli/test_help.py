@@ -1,7 +1,5 @@
 """The help of the commands, and completion by the shell."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """Pipes where the commands read files, texts beside scenes that nest without end: one line, no waiting."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Context layers: which areas an event overlaps, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """States and dates of events, and their sentences."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Ids of events: given once, kept for ever."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from shapely.geometry import MultiPolygon, box

@@ -1,7 +1,5 @@
 """The commands rscc monitor and rscc status on a monitor that is there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

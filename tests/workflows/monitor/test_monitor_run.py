@@ -1,7 +1,5 @@
 """Updates of a monitor: any order of arrival, repeats, late and bad scenes, ids that last."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

@@ -1,7 +1,5 @@
 """Tables, STAC and page of a monitor."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Scores of events of series: recall, precision, dates, look-alikes, SCOT, and the command."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

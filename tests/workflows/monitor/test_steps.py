@@ -1,7 +1,5 @@
 """Steps in made series of 30 m: their dates among seasons, haze and clouds, few dates, bands, blocks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The feed and the notices of a monitor."""
 
-from __future__ import annotations
-
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Pairs from folders and tables: sites, dates, clouds, and what is said of scenes that are left out."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

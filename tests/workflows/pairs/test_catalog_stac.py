@@ -1,7 +1,5 @@
 """Pairs from STAC: files, trees of catalogs on this machine and on a server, and an API."""
 
-from __future__ import annotations
-
 import json
 import socket
 

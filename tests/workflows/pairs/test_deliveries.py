@@ -1,7 +1,5 @@
 """Which raster of a delivery ``rscc pairs`` takes, for the deliveries of six providers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The table of pairs: what is read from it, what is refused at which line, and round trips."""
 
-from __future__ import annotations
-
 import datetime
 import json
 

@@ -1,7 +1,5 @@
 """Which of the dated scenes of a place make a pair, by rule and by ground."""
 
-from __future__ import annotations
-
 import pytest
 from shapely.geometry import MultiPolygon, box
 

@@ -1,7 +1,5 @@
 """Where the documents of a STAC source may lead: each was written by somebody else."""
 
-from __future__ import annotations
-
 import json
 import socket
 from functools import partial

@@ -1,7 +1,5 @@
 """A STAC server without end: bytes that drip, documents that unpack, pages and catalogs that never stop."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import time

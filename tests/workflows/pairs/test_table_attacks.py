@@ -1,7 +1,5 @@
 """Tables of pairs that are small on the disk and huge in memory, or whose reference system names a file."""
 
-from __future__ import annotations
-
 import json
 import os
 import tracemalloc

@@ -1,7 +1,5 @@
 """The tables of a monitor: events, and what each scene says about each event."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path

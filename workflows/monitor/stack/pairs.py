@@ -13,7 +13,7 @@ import math
 import shutil
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -38,8 +38,6 @@ from workflows.scene.opening import OpenPair, open_pair
 from workflows.scenes import read_header
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from rscc.captioner import Captioner
 
 REACH = 4

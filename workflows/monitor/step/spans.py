@@ -12,8 +12,6 @@ shorter. A date is searched in the span that shows most dates around it::
 An event is followed to the end of its span. What happens there later is an event of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
