@@ -125,8 +125,9 @@ class Place:
         """Return whether a file is a scene that was copied over itself or moved; it gets the new identity."""
         found = False
         for number, one in enumerate(self.scenes):
-            is_same_place = one.source == source or _is_gone(one.source)
-            if (one.content, one.date) == (content, date) and is_same_place:
+            if (one.content, one.date) != (content, date):
+                continue
+            if one.source == source or _is_gone(one.source):
                 self.scenes[number], found = replace(one, identity=identity), True
         return found
 
