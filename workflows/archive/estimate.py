@@ -27,7 +27,7 @@ from workflows.errors import WorkflowError
 from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
 from workflows.progress import Progress, report_progress
-from workflows.scene.inspect.cost import measured_speed
+from workflows.scene.inspect.inspect import measured_speed
 from workflows.scene.opening import open_pair, planned_tiles
 
 if TYPE_CHECKING:

@@ -7,17 +7,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.model_folder import ModelCard
-from tiling import Frame, Lattice, ScenePair, TileGrid, Window, around, common_data, plan_frame
+from tiling import Frame, Lattice, NoOverlap, ScenePair, TileGrid, Window, around, common_data, plan_frame
 from workflows.dates import scene_date
 from workflows.options import SceneOptions
+from workflows.printable import counted, printable
 from workflows.report.record import grid_record, model_record, scene_record, settings_record, versions
-from workflows.scene.given.ground import ground_around, tiles_near
-from workflows.scene.given.layer import GivenLayer
+from workflows.report.scenes import in_pixels
+from workflows.scene.evidence import ROAD_REACH
+from workflows.scene.given.layer import GivenLayer, GivenOutline
 from workflows.scene.given.read import read_changes
 from workflows.scene.network.models import common_side
+from workflows.scene.pixels import window_around
 from workflows.scene.resolution import Dates, pair_warnings, planned_gsd
 from workflows.scene.words.location import ground_of
 from workflows.scenes import Infos, Scene, bounded_cache, expanded, open_at, read_headers
@@ -67,7 +71,7 @@ class OpenPair:
         """The numbers of the tiles that the network sees: those with data, or those near given changes."""
         if self.given is None:
             return tiles_with_data(self.grid, self.pair.data_near)
-        return tiles_near(self.given.outlines, self.frame, self.grid, self.card)
+        return _tiles_near(self.given.outlines, self.frame, self.grid, self.card)
 
     @property
     def warnings(self) -> list[str]:
@@ -154,10 +158,47 @@ def search_area(
 
     So a change that lies across the edge of a box is seen whole, unless it is larger than that. Of ``given``
     changes only their ground and a margin around it. What lies outside of ``data`` is left out.
+
+    Raises:
+        NoOverlap: there are given changes, and none lies there.
     """
     apart = options.group_distance_for(frame.grid.gsd) / frame.grid.gsd
     margin = card.tile_size + int(np.ceil(apart))
     area = expanded(frame, frame.focus, margin)
     # A box without any data is searched like others, to say so.
     area = area.intersection(expanded(frame, around(data), margin)) or area
-    return area if given is None else ground_around(given, frame, area, card)
+    return area if given is None else _ground_around(given, frame, area, card)
+
+
+def _ground_around(given: GivenLayer, frame: Frame, area: Window, card: ModelCard) -> Window:
+    """Return the pixels around all given changes that lie in ``area``; of no changes one pixel of it."""
+    if not given.outlines:
+        return Window(area.col_off, area.row_off, 1, 1)
+    inside = _inside(given.outlines, frame, area)
+    if not inside:
+        raise NoOverlap(
+            f"{printable(given.name)}: none of its {counted(len(given.outlines), 'polygon')} lies on the "
+            "ground that both scenes show; check its place and its coordinate reference system"
+        )
+    ground = window_around(shapely.box(*shapely.total_bounds(inside)), ROAD_REACH + card.position_size)
+    return ground.intersection(area)
+
+
+def _tiles_near(
+    outlines: Sequence[GivenOutline], frame: Frame, grid: TileGrid, card: ModelCard
+) -> tuple[int, ...]:
+    """Return the numbers of the tiles of a grid that see a given change or the ground around it."""
+    inside = _inside(outlines, frame, grid.area)
+    if not inside:
+        return ()
+    boxes = shapely.box(*np.array([tile.window.bounds for tile in grid], dtype=float).T)
+    reach = ROAD_REACH + card.position_size
+    near = shapely.STRtree(inside).query(boxes, predicate="dwithin", distance=reach)[0]
+    return tuple(np.unique(near).tolist())
+
+
+def _inside(outlines: Sequence[GivenOutline], frame: Frame, area: Window) -> list[MultiPolygon]:
+    """Return the outlines in pixels that touch a window."""
+    window = shapely.box(*area.bounds)
+    shapes = in_pixels([outline.geometry for outline in outlines], frame)
+    return [shape for shape in shapes if shape.intersects(window)]

@@ -15,10 +15,8 @@ from rscc.model_folder import ModelCard
 from tiling import TileGrid
 from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
-from workflows.progress import device_of
 from workflows.report.report import Report
 from workflows.scene.network.detect import fill_maps, maps_of
-from workflows.scene.network.memory import plan
 from workflows.scene.network.mosaics import row_edges
 from workflows.scene.opening import open_pair, planned_tiles
 from workflows.scene.run import caption_scene
@@ -58,11 +56,11 @@ def split_of(
 def start_parts(before: Scene, after: Scene, captioner: Captioner, options: SceneOptions) -> None:
     """Make the maps in ``options.keep_maps`` before the first part; those of other options are removed."""
     assert options.keep_maps is not None
-    card, on_cpu = captioner.card, device_of(captioner) == "cpu"
-    with open_pair(before, after, card, options) as opened:
-        memory = plan(options.memory, opened.grid, card, batch_size=options.batch_size, on_cpu=on_cpu)
-        with maps_of(opened, captioner, memory, options.keep_maps, replace_others=True):
-            pass
+    with (
+        open_pair(before, after, captioner.card, options) as opened,
+        maps_of(opened, captioner, options.keep_maps, replace_others=True),
+    ):
+        pass
 
 
 def find_part(
@@ -78,10 +76,9 @@ def find_part(
     What an earlier try finished is not repeated.
 
     Raises:
-        OptionInvalid: there is no folder for the maps, or the scene has no such part.
+        OptionInvalid: the scene has no such part.
     """
-    if options.keep_maps is None:
-        raise OptionInvalid("a part of a scene needs a folder for its maps")
+    assert options.keep_maps is not None
     with open_pair(before, after, captioner.card, options) as opened:
         top, end = rows
         edges = row_edges(opened.grid)

@@ -22,6 +22,7 @@ from workflows.report.edited import BY_HAND
 from workflows.report.geojson import rounded
 from workflows.report.record import Run, hash_of, of_scenes, text_in
 from workflows.report.report import Report
+from workflows.report.review import REVIEW_FIELDS
 from workflows.report.scenes import open_scenes
 from workflows.report.summary import summary_of
 from workflows.scene.found import Changes, in_order, large
@@ -35,8 +36,6 @@ from workflows.scene.result import changes_of
 from workflows.scene.words.facts import describe_by_facts
 from workflows.scene.words.land_cover import describe_by_cover
 from workflows.scene.words.location import ground_of
-
-_REVIEWED = ("review_status", "reviewer", "reviewer_caption", "reviewer_note", "reviewed_at")
 
 
 def remake(report: Report, options: Any, maps: Path | None = None) -> Report:
@@ -176,7 +175,7 @@ def _describe(changes: Changes, maps: ChangeMaps, report: Report) -> Sequence[Ca
 def _with_reviews(made: Sequence[Change], earlier: Sequence[Change]) -> tuple[list[Change], int]:
     """Return changes with the verdicts on those of the same outlines, and how many verdicts are lost."""
     reviewed = {
-        _key(change.geometry): {name: getattr(change, name) for name in _REVIEWED if hasattr(change, name)}
+        _key(change.geometry): {name: getattr(change, name) for name in REVIEW_FIELDS}
         for change in earlier
         if change.review_status is not None and change.model != BY_HAND
     }

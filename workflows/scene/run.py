@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -20,15 +19,10 @@ from rscc.structures import Caption
 from tiling import ChangeRegion, NothingValid
 from workflows.identity import SceneIdentities
 from workflows.options import SceneOptions
-from workflows.progress import Progress, device_of
+from workflows.progress import Progress
 from workflows.report.change import SCHEMA_VERSION
 from workflows.report.context import ContextLayers, with_context
-from workflows.report.record import (
-    determination_record,
-    ground_record,
-    hash_of,
-    pair_record,
-)
+from workflows.report.record import determination_record, ground_record, hash_of, pair_record
 from workflows.report.report import Report
 from workflows.report.summary import summary_of
 from workflows.scene.evidence import scene_familiarity
@@ -38,7 +32,6 @@ from workflows.scene.group import group
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.network.detect import detect, maps_of
 from workflows.scene.network.map_folder import compress_maps, remove_maps
-from workflows.scene.network.memory import plan
 from workflows.scene.network.models import Network
 from workflows.scene.opening import OpenPair, open_pair
 from workflows.scene.outline import outline
@@ -105,7 +98,7 @@ def caption_scene(
             compress_maps(maps)
         record = opened.record()
         found = with_context(changes_of(changes.found, captions, opened.ground, record, options), layers)
-        familiarity = scene_familiarity(maps)
+        counts, familiarity = maps.counts(), scene_familiarity(maps)
         record = {
             "schema": SCHEMA_VERSION,
             "summary": {},
@@ -116,7 +109,7 @@ def caption_scene(
             },
             **determination_record(opened.dates[1]),
             "settings_sha256": hash_of(record["settings"]),
-            "tiling": {**record["tiling"], **_counts(maps)},
+            "tiling": record["tiling"] | {name: counts[name] for name in ("blank", "identical", "ruled_out")},
             "maps": None if options.keep_maps is None else str(options.keep_maps),
             "ground": ground_record(opened.pair),
             "not_judged": hidden,
@@ -148,20 +141,13 @@ def detected(
     resume: Path | None = None,
 ) -> Iterator[tuple[ChangeMaps, list[ChangeRegion], Network]]:
     """Detect the changes of a pair and outline them; yield the maps, the regions and the network."""
-    options, card, grid = opened.options, opened.card, opened.grid
-    memory = plan(
-        options.memory, grid, card, batch_size=options.batch_size, on_cpu=device_of(captioner) == "cpu"
-    )
+    options = opened.options
     with ExitStack() as stack:
-        folder = options.keep_maps or resume
-        if folder is None:
-            folder = stack.enter_context(temporary_folder())
+        folder = options.keep_maps or resume or stack.enter_context(temporary_folder())
         replace_others = options.keep_maps is None
-        maps = stack.enter_context(maps_of(opened, captioner, memory, folder, replace_others=replace_others))
-        memory = replace(memory, batch_size=int(maps.about["batch_size"]))
-        network = Network(captioner, opened.pair, options, memory)
+        maps, network = stack.enter_context(maps_of(opened, captioner, folder, replace_others=replace_others))
         bands = detect(opened, network, maps, progress)
-        regions = outline(bands, options.threshold_for(card), opened.pair.grid, options)
+        regions = outline(bands, options.threshold_for(opened.card), opened.pair.grid, options)
         yield maps, regions, network
 
 
@@ -171,11 +157,6 @@ def _check_valid(opened: OpenPair, maps: ChangeMaps, hidden_by: Mapping[str, flo
     if counts["blank"] + counts["skipped"] == counts["tiles"] and not is_seen:
         before, after = opened.infos
         raise NothingValid(f"{before.path} and {after.path}: every pixel is nodata on one date or the other")
-
-
-def _counts(maps: ChangeMaps) -> dict[str, int]:
-    counts = maps.counts()
-    return {name: counts[name] for name in ("blank", "identical", "ruled_out")}
 
 
 def described(

@@ -4,23 +4,28 @@ Nothing is decided here: the same functions open the pair, cut the tiles and wor
 :func:`workflows.caption_scene`.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from rscc.errors import RsccError
 from rscc.model_folder import ModelCard
-from tiling import TilingError, choose_bands
+from tiling import PairTile, TilingError, choose_bands
 from workflows.dates import scene_date
 from workflows.errors import WorkflowError
 from workflows.options import SceneOptions
+from workflows.progress import device_of
 from workflows.report.record import grid_record, model_record, pair_record
-from workflows.scene.inspect.cost import expected_cost, measured_speed
 from workflows.scene.inspect.scene_facts import layer_facts, overlap_facts, scene_facts
 from workflows.scene.inspect.text import inspection_text
-from workflows.scene.network.memory import MemoryPlan, plan
+from workflows.scene.network.memory import plan, tiles_at_once, weight_of
+from workflows.scene.network.models import Network
 from workflows.scene.opening import OpenPair, open_pair
 from workflows.scene.resolution import check_resolution
 from workflows.scenes import Scene, read_header
@@ -29,6 +34,8 @@ if TYPE_CHECKING:
     from rscc.captioner import Captioner
 
 T = TypeVar("T")
+LONG_ENOUGH = 0.3
+"""Seconds from which a measurement is not repeated."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ def inspect_pair(
     after: Scene,
     card: ModelCard,
     options: SceneOptions | None = None,
-    load: "Callable[[], Captioner] | None" = None,
+    load: Callable[[], Captioner] | None = None,
     started: float | None = None,
 ) -> Inspection:
     """Check two scenes as ``rscc caption`` would; refusals are part of the result.
@@ -126,7 +133,7 @@ def inspect_pair(
                 speed = None
                 if load is not None and not refusals:
                     speed = try_to(partial(measured_speed, opened, load, started))
-                return replace(shown, expected=expected_cost(opened, _memory(opened), speed))
+                return replace(shown, expected=_expected_cost(opened, speed))
 
         inspection = try_to(look) or inspection
     return replace(inspection, refusals=tuple(refusals))
@@ -146,6 +153,61 @@ def _opened(inspection: Inspection, opened: OpenPair) -> Inspection:
     )
 
 
-def _memory(opened: OpenPair) -> MemoryPlan:
+@dataclass(frozen=True)
+class Speed:
+    """How fast a model is on this machine.
+
+    Attributes:
+        start: seconds until the scenes are open and the model is loaded.
+        tile: seconds for a tile: to read it, twice, and to look at it.
+        device: where the model computes.
+    """
+
+    start: float
+    tile: float
+    device: str
+
+
+def measured_speed(opened: OpenPair, load: Callable[[], Captioner], started: float) -> Speed:
+    """Load a model and measure its speed on a tile in the middle of a pair.
+
+    Args:
+        started: reading of :func:`time.perf_counter` before the scenes were opened.
+
+    Raises:
+        RsccError, TilingError, WorkflowError: the model cannot run here, or the tile cannot be read.
+    """
+    clock = time.perf_counter
+    captioner = load()
+    start = clock() - started
+    grid, card, device = opened.grid, opened.card, device_of(captioner)
+    options, on_cpu = replace(opened.options, fast=False), device == "cpu"
+    memory = plan(None, grid, card, batch_size=options.batch_size, on_cpu=on_cpu)
+    network = Network(captioner, opened.pair, options, memory)
+    tile = grid[opened.tiles[len(opened.tiles) // 2]]
+    started = clock()
+    before, after, valid = opened.pair.read(tile.window)
+    reading = clock() - started
+    if np.array_equal(before, after):  # the network would not look at it
+        after = 255 - before
+    count = 1 if on_cpu else tiles_at_once(memory.batch_size, grid, card)
+    tiles = [PairTile(before, after, valid, replace(tile, index=number)) for number in range(count)]
+    looks: list[float] = []
+    while len(looks) < 2 or (sum(looks) < LONG_ENOUGH and len(looks) < 10):  # the first one is slow
+        started = clock()
+        network.look(tiles, weight_of(grid, card))
+        looks.append(clock() - started)
+    return Speed(start, 2 * reading + min(looks) / count, device)
+
+
+def _expected_cost(opened: OpenPair, speed: Speed | None) -> dict[str, Any]:
+    """Return the cost of a run as plain values; ``seconds`` is None where no speed was measured."""
     options = opened.options
-    return plan(options.memory, opened.grid, opened.card, batch_size=options.batch_size)
+    memory = plan(options.memory, opened.grid, opened.card, batch_size=options.batch_size)
+    planned = {**memory.as_dict(), "expected": memory.expected}
+    if speed is None:
+        return {"memory": planned, "seconds": None, "device": None}
+    # The network does not see tiles without data.
+    tiles = sum(bool(opened.grid[n].window.intersection(opened.pair.site)) for n in opened.tiles)
+    seconds = round(speed.start + speed.tile * tiles, 1)
+    return {"memory": planned, "seconds": seconds, "device": speed.device}

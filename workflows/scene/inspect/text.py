@@ -23,8 +23,7 @@ def shift_words(registration: Mapping[str, Any]) -> str:
     rest = (
         "" if registration["left"] is None else f", {math.hypot(*registration['left']):.1f} pixels are left"
     )
-    # Older reports do not record which scene was moved.
-    if registration.get("moved") == "before":
+    if registration["moved"] == "before":
         return f"{text}; before moved onto it by --align --frame after{rest}"
     return f"{text}; moved back by --align{rest}"
 

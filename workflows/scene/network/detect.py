@@ -24,14 +24,13 @@ from workflows.report.record import hash_of, pair_record, settings_record
 from workflows.scene.map_description import FAMILIARITY, ROADS
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.network.map_folder import grid_of, new_maps, position_edges, surveying
-from workflows.scene.network.memory import AHEAD, MemoryPlan, plan, tiles_at_once, weight_of
+from workflows.scene.network.memory import AHEAD, plan, tiles_at_once, weight_of
 from workflows.scene.network.models import RULED_OUT, Network, has_familiarity, tells_facts
 from workflows.scene.network.mosaics import Mosaics, row_edges
 from workflows.scene.network.threads import side_by_side, streams_of
 from workflows.scene.opening import OpenPair
 from workflows.scene.visibility.layer import VISIBILITY
 from workflows.scene.visibility.survey import survey
-from workflows.scene.visibility.tiles import as_seen
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -62,19 +61,22 @@ def answers_of(captioner: Captioner, options: SceneOptions) -> tuple[tuple[str, 
 def maps_of(
     opened: OpenPair,
     captioner: Captioner,
-    memory: MemoryPlan,
     folder: Path,
     *,
     shared: bool = False,
     replace_others: bool = False,
     veils: bool = True,
-) -> Iterator[ChangeMaps]:
-    """Yield the maps of a pair in a folder: new, or with the rows that a killed run has finished.
+) -> Iterator[tuple[ChangeMaps, Network]]:
+    """Yield the maps of a pair in a folder, and the network that fills them.
+
+    The maps are new, or have the rows that a killed run has finished, and keep its size of batches.
 
     Args:
         veils: look for clouds, their shadows and haze; False: only ground without data is not judged.
     """
-    answers, rules = answers_of(captioner, opened.options)
+    options, on_cpu = opened.options, device_of(captioner) == "cpu"
+    memory = plan(options.memory, opened.grid, opened.card, batch_size=options.batch_size, on_cpu=on_cpu)
+    answers, rules = answers_of(captioner, options)
     about = {
         "identity": identity_of(opened, captioner),
         **opened.record(),
@@ -94,7 +96,8 @@ def maps_of(
             if not (folder / VISIBILITY).exists():
                 detector = getattr(captioner, "veils", None) if veils else None
                 survey(opened.pair, opened.grid.area, folder, detector)
-        yield maps
+        memory = replace(memory, batch_size=int(maps.about["batch_size"]))
+        yield maps, Network(captioner, opened.pair, options, memory)
 
 
 def detect(
@@ -143,13 +146,11 @@ def fill_maps(
     veils: bool = True,
 ) -> None:
     """Fill maps in a folder; arguments as of :func:`maps_of` and :func:`detect`, whose errors it raises."""
-    options, on_cpu = opened.options, device_of(captioner) == "cpu"
-    memory = plan(options.memory, opened.grid, opened.card, batch_size=options.batch_size, on_cpu=on_cpu)
-    with maps_of(
-        opened, captioner, memory, folder, shared=shared, replace_others=replace_others, veils=veils
-    ) as maps:
-        memory = replace(memory, batch_size=int(maps.about["batch_size"]))
-        for _ in detect(opened, Network(captioner, opened.pair, options, memory), maps, rows=rows):
+    with maps_of(opened, captioner, folder, shared=shared, replace_others=replace_others, veils=veils) as (
+        maps,
+        network,
+    ):
+        for _ in detect(opened, network, maps, rows=rows):
             pass  # written to the maps
 
 
@@ -231,7 +232,9 @@ class _Stretch:
             yield from mosaics.add(self.part[number], whole, None, None, number >= self.counted)
 
     def _as_seen(self, tile: PairTile) -> PairTile:
-        return as_seen(tile, self.maps.seen)
+        window = tile.tile.window
+        before, after, valid = self.maps.seen.view(tile.before, tile.after, tile.valid, window)
+        return replace(tile, before=before, after=after, valid=valid)
 
 
 def identity_of(opened: OpenPair, captioner: Captioner) -> str:

@@ -40,23 +40,16 @@ class TileAnswers:
         probability: of change, (h, w) float32.
         facts: logits of the fact heads and of the road head, (answers, h, w) float16 by position; None
             without such heads, or where only the scout looked.
-        familiarity: logit of familiar ground, (1, h, w) float16 by position; None likewise.
-        surface: see :func:`rscc.facts.ground_after.ground_after`, (2, h, w); NaN where no building is gone;
-            None likewise.
+        evidence: all bands that the maps keep, (answers, h, w): these, the measures of
+            :func:`rscc.facts.ground_after.ground_after`, NaN where no building is gone, and the logit of
+            familiar ground; None without any.
         ruled_out: whether only the scout looked.
     """
 
     probability: np.ndarray
     facts: np.ndarray | None = None
-    surface: np.ndarray | None = None
-    familiarity: np.ndarray | None = None
+    evidence: np.ndarray | None = None
     ruled_out: bool = False
-
-    @property
-    def evidence(self) -> np.ndarray | None:
-        """All logits that the maps keep, (answers, h, w); None without any."""
-        parts = [part for part in (self.facts, self.surface, self.familiarity) if part is not None]
-        return np.concatenate(parts) if parts else None
 
 
 class Network:
@@ -77,7 +70,8 @@ class Network:
         self._has_facts, self._has_familiarity = tells_facts(captioner, options), has_familiarity(captioner)
         self._threshold = min(RULED_OUT, options.threshold_for(captioner.card))
         self._scout = open_scout(captioner) if options.fast else None
-        self._values = band_values(pair, captioner)
+        detector = captioner.card.detector  # of another project, it may see other bands
+        self._values = BandValues(pair, detector.bands) if detector and detector.bands else None
 
     def look(
         self, tiles: Sequence[PairTile], weight: int
@@ -127,11 +121,11 @@ class Network:
 
     def _answers_of(self, tile: PairTile, probability: np.ndarray, answers: np.ndarray) -> TileAnswers:
         """Part what a survey gives for one tile; facts that no sentence states are left out."""
-        familiarity = answers[-1:] if self._has_familiarity else None
         if not self._has_facts:
-            return TileAnswers(probability, familiarity=familiarity)
-        facts = answers[: len(answers) - self._has_familiarity]
-        return TileAnswers(probability, facts, self._surface(tile, facts), familiarity)
+            return TileAnswers(probability, evidence=answers[-1:])  # familiarity
+        facts, familiarity = np.split(answers, [len(answers) - self._has_familiarity])
+        evidence = np.concatenate([facts, self._surface(tile, facts), familiarity])
+        return TileAnswers(probability, facts, evidence)
 
     def _surface(self, tile: PairTile, facts: np.ndarray) -> np.ndarray:
         """Measure the ground after where a building may be gone, which is seldom."""
@@ -169,12 +163,6 @@ def tells_facts(captioner: Captioner, options: SceneOptions) -> bool:
 def has_familiarity(captioner: Captioner) -> bool:
     """Return whether a captioner measures how like its training data some ground is."""
     return getattr(captioner, "familiarity", None) is not None
-
-
-def band_values(pair: ScenePair, captioner: Captioner) -> BandValues | None:
-    """Return the reader of the bands that a detector of another project sees; None if it sees RGB."""
-    card: ModelCard = captioner.card
-    return BandValues(pair, card.detector.bands) if card.detector and card.detector.bands else None
 
 
 def group_by(items: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:

@@ -66,8 +66,7 @@ class Mosaics:
             for mosaic, positions in zip(self._lone, self._positions(facts, valid), strict=True)
         ]
         if is_counted and self._evidence is not None:
-            evidence = None if answers is None else answers.evidence
-            self._evidence.add(whole, evidence, valid)
+            self._evidence.add(whole, None if answers is None else answers.evidence, valid)
         if place.index == len(self._part) - 1:
             change, lone = self._change.finish(), [mosaic.finish() for mosaic in self._lone]
         elif self._change.due == self._edges[0]:

@@ -9,7 +9,6 @@ Cells are counted from a corner that is fixed to the ground, so a box has those 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from rscc.visibility.cells import CELL, WHOLE
+from rscc.visibility.restoration import FAINTEST, without_veil
 from tiling import Window
 from tiling.map_raster import open_raster, read_raster
 from workflows.errors import MapsUnusable
+from workflows.scene.pixels import enlarged
 
 VISIBILITY = "visibility.tif"
 _LIGHTS = (f"{color} light {date}" for date in ("before", "after") for color in ("red", "green", "blue"))
@@ -86,11 +87,8 @@ class Visibility:
     def __init__(self, path: Path, anchor: tuple[int, int], area: Window) -> None:
         self.grid = CellGrid.over(area, anchor)
         self._file: Any = open_raster(path, "uint8")
-        if (self._file.count, self._file.height, self._file.width) != (
-            len(BANDS),
-            self.grid.rows,
-            self.grid.columns,
-        ):
+        size = len(BANDS), self.grid.rows, self.grid.columns
+        if (self._file.count, self._file.height, self._file.width) != size:
             self._file.close()
             raise MapsUnusable(f"{path}: it does not fit the other maps; caption the scenes again")
         # The last rows that were read: the tiles of a row have the same.
@@ -115,7 +113,36 @@ class Visibility:
         rows, cols = window.slices(self.grid.pixels(cells))
         return large[:, rows, cols]
 
+    def view(
+        self, before: np.ndarray, after: np.ndarray, valid: np.ndarray, window: Window
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return a window as the network sees it: without haze, hidden ground as the other date shows it.
+
+        Both dates are (3, h, w) uint8; what cloud, shadow or dense haze hides is not valid, (h, w) bool.
+        """
+        cells = self.grid.cells(window, margin=1)
+        values = self.cells(cells)
+        hidden = values[:2] > HIDDEN_BY.index("fill")
+        opacity, lights = values[2:4] / np.float32(255), np.split(values[4:].astype(np.float32), 2)
+        if not hidden.any() and opacity.max(initial=0) < FAINTEST:
+            return before, after, valid
+        dates = [before, after]
+        whole = self.grid.pixels(cells)
+        inner = window.intersection(whole)  # a window may be larger than what the cells cover
+        part, place, shape = inner.slices(window), inner.slices(whole), (whole.height, whole.width)
+        for date in (0, 1):
+            if opacity[date].max() >= FAINTEST:
+                veil = enlarged(opacity[date], shape)[place]
+                light = enlarged(lights[date], shape)[:, *place]
+                dates[date] = dates[date].copy()
+                clear = without_veil(dates[date][:, *part], veil, light)
+                dates[date][:, *part] = np.where(valid[part], clear, 0)
+        covered = np.zeros((2, *valid.shape), bool)
+        covered[:, *part] = hidden.repeat(CELL, axis=1).repeat(CELL, axis=2)[:, *place]
+        before = np.where(covered[0], dates[1], dates[0])
+        after = np.where(covered[1], before, dates[1])
+        return before, after, valid & ~covered.any(axis=0)
+
     def close(self) -> None:
         """Close the file."""
-        with suppress(AttributeError):
-            self._file.close()
+        self._file.close()

@@ -13,7 +13,6 @@ from workflows.progress import Progress, report_progress
 from workflows.scene.network.models import Network
 from workflows.scene.pixels import Neighbours
 from workflows.scene.visibility.layer import Visibility
-from workflows.scene.visibility.tiles import seen
 from workflows.scene.words.crops import CropPlanner, best_caption, masked
 
 
@@ -88,6 +87,6 @@ def _view(
     """Return what the captioner is shown of both dates, (3, T, T) uint8 each."""
     before, after, valid = pair.read(job.window)
     if layer is not None:
-        before, after, _ = seen(before, after, valid, job.window, layer)
+        before, after, _ = layer.view(before, after, valid, job.window)
     own, others = neighbours.masks(job.change, job.window)
     return before, masked(before, after, own) if others.any() else after
