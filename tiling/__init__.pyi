@@ -2,8 +2,6 @@ from .access import ANYWHERE as ANYWHERE
 from .access import OFFLINE as OFFLINE
 from .access import Access as Access
 from .band_names import spectral_parts as spectral_parts
-from .band_stack import grid_of as grid_of
-from .band_stack import stack_vrt as stack_vrt
 from .bands import BandChoice as BandChoice
 from .bands import choose_bands as choose_bands
 from .crs_texts import checked_crs as checked_crs
@@ -50,6 +48,7 @@ from .gridded import GriddedScene as GriddedScene
 from .location import is_address as is_address
 from .location import locate as locate
 from .mending import mended as mended
+from .mending import polygons_in as polygons_in
 from .mosaic import Band as Band
 from .mosaic import ChangeMosaic as ChangeMosaic
 from .pair import ScenePair as ScenePair
@@ -74,6 +73,7 @@ from .spectral import BandValues as BandValues
 from .spectral import SpectralPair as SpectralPair
 from .vrt_checks import checked_vrt as checked_vrt
 from .vrt_checks import looks_like_vrt as looks_like_vrt
+from .vrt_writing import stack_vrt as stack_vrt
 from .working_grid import Frame as Frame
 from .working_grid import Grid as Grid
 from .working_grid import common_ground as common_ground

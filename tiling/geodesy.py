@@ -15,7 +15,7 @@ from shapely.geometry import MultiPolygon, Point, Polygon, box
 from shapely.geometry.polygon import orient
 
 from tiling.errors import ReprojectionFailed
-from tiling.mending import mended
+from tiling.mending import mended, polygons_in
 
 Number = TypeVar("Number", float, np.ndarray)
 _ELLIPSOID = Geod(ellps="WGS84")
@@ -129,7 +129,7 @@ def to_wgs84(geometry: Polygon | MultiPolygon, crs: Any) -> Polygon | MultiPolyg
         quarters = _quarters(geometry, crs, *pole)
         pieces = [piece for quarter in quarters for piece in _cut_at_antimeridian(quarter)]
         # The quarters touch along meridians, but for rounding.
-        parts = _polygons(shapely.union_all(pieces, grid_size=1e-9))
+        parts = polygons_in(shapely.union_all(pieces, grid_size=1e-9))
     oriented = [orient(part) for part in parts]
     return oriented[0] if len(oriented) == 1 else MultiPolygon(oriented)
 
@@ -161,13 +161,8 @@ def _cut_at_antimeridian(moved: Polygon | MultiPolygon) -> list[Polygon]:
     for shift in (360 * (turn + step) for step in (-1, 0, 1)):
         world = box(-180 + shift, -90, 180 + shift, 90)
         cut = shapely.transform(whole.intersection(world), lambda xy, by=shift: xy - (by, 0))
-        parts += _polygons(cut)
+        parts += polygons_in(cut)
     return parts
-
-
-def _polygons(geometry: Any) -> list[Polygon]:
-    parts = shapely.get_parts(shapely.get_parts(geometry))
-    return [part for part in parts if isinstance(part, Polygon) and part.area]
 
 
 def _quarters(geometry: Polygon | MultiPolygon, crs: Any, pole: Point, latitude: float) -> Iterator[Polygon]:
@@ -195,7 +190,7 @@ def _quarters(geometry: Polygon | MultiPolygon, crs: Any, pole: Point, latitude:
 
     for x, y in ((0.0, 0.0), (-reach, 0.0), (0.0, -reach), (-reach, -reach)):
         square = box(pole.x + x, pole.y + y, pole.x + x + reach, pole.y + y + reach)
-        for part in _polygons(geometry.intersection(square)):
+        for part in polygons_in(geometry.intersection(square)):
             yield Polygon(ring(part.exterior), [ring(hole) for hole in part.interiors])
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import shapely
+from shapely.geometry import Polygon
 
 MOST_MEETINGS = 1000
 """Pairs of sides of one polygon that may cross, or lie on each other."""
@@ -33,6 +34,13 @@ def mended(outline: Any) -> Any:
     return shapely.make_valid(
         outline, method="linework" if len(parts) == 1 and meetings <= _FEW else "structure"
     )
+
+
+def polygons_in(geometry: Any) -> list[Polygon]:
+    """Return the polygons that have an area in a geometry of any kind, or in None."""
+    # Twice, because mending can leave a collection that holds a multipolygon.
+    parts = shapely.get_parts(shapely.get_parts(geometry))
+    return [part for part in parts if isinstance(part, Polygon) and part.area]
 
 
 def _meetings(parts: Any, most: int, *, lying: bool) -> int:

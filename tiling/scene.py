@@ -149,10 +149,13 @@ def files_of(scene: str | Path | SceneInfo, access: Access = ANYWHERE) -> set[st
 
 
 def _described(location: Location, access: Access, file: DatasetReader) -> SceneInfo:
-    position = read_georeferencing(location.shown, file)
+    crs, transform, gcps, gsd = read_georeferencing(location.shown, file)
     real = [np.dtype(dtype) for dtype in file.dtypes if dtype != "complex_int16"]
     return SceneInfo(
-        **vars(position),
+        crs=crs,
+        transform=transform,
+        gcps=gcps,
+        gsd=gsd,
         path=location.shown,
         source=location.source,
         driver=file.driver,

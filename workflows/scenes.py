@@ -1,5 +1,6 @@
 """Read the headers of two scenes and open them as one pair, as the options say."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -63,6 +64,15 @@ def open_at(
 def expanded(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
     """Return ``window`` with ``pixels`` more on every side, within the working grid."""
     return window.expanded(pixels).intersection(Window(0, 0, pair.grid.width, pair.grid.height))
+
+
+def centred(low: float, high: float, size: int, extent: int) -> int:
+    """Return the start of a span of ``size`` pixels centred on ``low..high`` that stays inside ``0..extent``.
+
+    A scene smaller than the span starts at 0 and is padded by the reader.
+    """
+    start = math.floor((low + high - size) / 2 + 0.5)
+    return max(0, min(start, extent - size))
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 from rscc.files import parsed_json, read_file
 from workflows.errors import ReportInvalid, ReportsDamaged
+from workflows.report.geojson import json_lines
 from workflows.report.reading import LARGEST_BYTES, open_report, report_content
-from workflows.report.report import Report, collection_lines
+from workflows.report.report import Report
 from workflows.report.review import REVIEW_FIELDS
 
 _MARK = re.compile(rf'"({"|".join(REVIEW_FIELDS)})"\s*:\s*"[^"]'.encode())
@@ -86,7 +87,7 @@ def _is_edited(path: Path) -> bool:
     text = read_file(path, LARGEST_BYTES)
     content = parsed_json(text)
     features = content.pop("features")
-    if "".join(collection_lines(content, features)).encode() == text:
+    if "".join(json_lines(content, features)).encode() == text:
         return False
     open_report(path)
     return True

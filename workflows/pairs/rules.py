@@ -12,10 +12,11 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon
 from shapely.geometry.polygon import orient
 
+from tiling import polygons_in
 from workflows.pairs.catalog import Scene, Skipped
 from workflows.pairs.options import CatalogOptions, PairRule
 from workflows.pairs.rows import PairRow, UnnamedPair
-from workflows.report.geojson import joined, parts_of, polygons_in
+from workflows.report.geojson import joined, parts_of
 
 _STEP = 1e-6
 """Precision of footprints in degrees, a tenth of a metre."""

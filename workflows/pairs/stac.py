@@ -9,7 +9,7 @@ import pystac
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, shape
 
-from tiling import TilingError, locate, mended
+from tiling import TilingError, locate, mended, polygons_in
 from workflows.addresses import public_path
 from workflows.errors import CatalogInvalid
 from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, named_rows
@@ -18,7 +18,7 @@ from workflows.pairs.rules import pair_up
 from workflows.pairs.stac_documents import StacUnreadable, resolved
 from workflows.pairs.stac_items import StacItem, stac_items
 from workflows.progress import Progress, report_progress
-from workflows.report.geojson import box_across, joined, polygons_in
+from workflows.report.geojson import box_across, joined
 
 # Raised for missing members, or members of a wrong type, in an untrusted item.
 _INVALID_ITEM = (

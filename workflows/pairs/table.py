@@ -282,4 +282,4 @@ def _layer_lines(rows: Sequence[PairRow], records: Sequence[Mapping[str, Any]]) 
         for row, record in zip(rows, records, strict=True)
         if row.footprint is not None
     )
-    return json_lines({"type": "FeatureCollection"}, "features", features)
+    return json_lines({"type": "FeatureCollection"}, features)

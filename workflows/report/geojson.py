@@ -9,7 +9,7 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon, box, shape
 from shapely.geometry.polygon import orient
 
-from tiling import mended
+from tiling import mended, polygons_in
 
 CRS = "EPSG:4326"
 DECIMALS = 7
@@ -18,13 +18,6 @@ DECIMALS = 7
 def parts_of(geometry: Polygon | MultiPolygon) -> list[Polygon]:
     """Return the polygons that make up ``geometry``."""
     return list(geometry.geoms) if isinstance(geometry, MultiPolygon) else [geometry]
-
-
-def polygons_in(geometry: Any) -> list[Polygon]:
-    """Return the polygons that have an area in a geometry of any kind, or in None."""
-    # Twice, because repairing can leave a collection that holds a multipolygon.
-    parts = shapely.get_parts(shapely.get_parts(geometry))
-    return [part for part in parts if isinstance(part, Polygon) and part.area]
 
 
 def joined(polygons: list[Polygon]) -> Polygon | MultiPolygon:
@@ -60,8 +53,10 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-def json_lines(head: Mapping[str, Any], name: str, values: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the text of an object with a list under ``name`` as its last member, one value a line."""
+def json_lines(
+    head: Mapping[str, Any], values: Iterable[Mapping[str, Any]], name: str = "features"
+) -> Iterator[str]:
+    """Yield the text of an object whose last member is a list, one value a line: texts compare by line."""
     yield f"{json_text(head)[:-1]}, {json_text(name)}: ["
     start = "\n"
     for value in values:

@@ -269,14 +269,9 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         """Yield the text of the collection; each feature is made when its line is, to save memory."""
-        return collection_lines(self._head(), map(feature_of, self.changes))
+        return json_lines(self._head(), map(feature_of, self.changes))
 
 
 def check_report(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
     """Make sure that a report and its style can be written, see :func:`workflows.files.check_output`."""
     return check_output(path, overwrite, inputs, qgis_style())
-
-
-def collection_lines(head: Mapping[str, Any], features: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the text of a collection, one feature a line, so that reports can be compared by line."""
-    return json_lines(head, "features", features)

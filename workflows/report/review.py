@@ -20,10 +20,11 @@ from workflows.printable import printable
 from workflows.report.change import CONFIRMED, VERDICTS, WRONG_PLACE, WRONG_WORDS, Change
 from workflows.report.edited import BY_HAND, found_count
 from workflows.report.formats.layers import LAYER_FORMATS
+from workflows.report.geojson import json_lines
 from workflows.report.locking import locked
 from workflows.report.reading import chips_in, open_report, report_content
 from workflows.report.record import run_id
-from workflows.report.report import Report, check_report, collection_lines
+from workflows.report.report import Report, check_report
 
 REVIEW_FIELDS = ("review_status", "reviewer", "reviewer_caption", "reviewer_note", "reviewed_at")
 """Attributes of a change that come from a reviewer."""
@@ -194,7 +195,7 @@ def _write_marks(path: Path, merged: Report) -> None:
     features = content.pop("features")
     for feature, change in zip(features, merged.changes, strict=True):
         feature["properties"] |= {name: getattr(change, name) for name in REVIEW_FIELDS}
-    write_together({path: collection_lines(content, features)})
+    write_together({path: json_lines(content, features)})
 
 
 def _earlier_verdict(change: Change) -> list[Mark]:

@@ -25,6 +25,7 @@ from tiling import (
     locate,
     mended,
     on_map,
+    polygons_in,
     to_wgs84,
     transformer,
 )
@@ -32,9 +33,9 @@ from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import MAX_METRES, SceneOptions, ServerOptions
 from workflows.printable import printable
 from workflows.report.change import Change
-from workflows.report.geojson import polygons_in, rounded
+from workflows.report.geojson import rounded
 from workflows.report.record import of_scenes
-from workflows.scenes import FINEST, Scene, bounded_cache, open_at, read_headers
+from workflows.scenes import FINEST, Infos, Scene, bounded_cache, open_at, read_headers
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -77,11 +78,8 @@ def open_scenes(report: Pictured) -> Iterator[ScenePair]:
         ReportInvalid: the record has values that no run has, or names no scenes.
         OptionInvalid: the scenes are swapped.
     """
-    servers = report.servers or ServerOptions(allow_hosts=() if report.scenes is None else None)
-    options = replace(recorded_options(report), offline=servers.offline, allow_hosts=servers.allow_hosts)
     with bounded_cache():
-        infos = read_headers(*(report.scenes or find_scenes(report)), options)
-        check_order(report, [info.path for info in infos])
+        infos, options = read_scenes(report)
         gsd = report.run["tiling"].get("gsd")
         if not isinstance(gsd, int | float) or not infos[0].gsd / FINEST <= gsd <= MAX_METRES:
             raise ReportInvalid(
@@ -90,6 +88,15 @@ def open_scenes(report: Pictured) -> Iterator[ScenePair]:
             )
         with open_at(gsd, infos, options) as pair:
             yield pair
+
+
+def read_scenes(report: Pictured) -> tuple[Infos, SceneOptions]:
+    """Return the headers of the scenes of a report, and the options to open them with."""
+    servers = report.servers or ServerOptions(allow_hosts=() if report.scenes is None else None)
+    options = replace(recorded_options(report), offline=servers.offline, allow_hosts=servers.allow_hosts)
+    infos = read_headers(*(report.scenes or find_scenes(report)), options)
+    check_order(report, [info.path for info in infos])
+    return infos, options
 
 
 def find_scenes(report: Pictured) -> tuple[str, str]:

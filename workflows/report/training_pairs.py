@@ -4,7 +4,6 @@ A crop becomes a pair only where a person has judged every change in it. Crops t
 one site; a site is used for training or for validation, never for both.
 """
 
-import math
 import random
 import re
 from collections import Counter
@@ -23,7 +22,7 @@ from rscc.data.benchmarks.annotations import clean_captions
 from rscc.data.pairs import PairSample
 from rscc.data.synthesis.folder import PARTS, new_folder, write_annotations, write_pair
 from rscc.text.no_change import NO_CHANGE_SENTENCES
-from tiling import ScenePair, Window
+from tiling import Window
 from tiling.outlines import components
 from workflows.errors import NothingToExport, ReportInvalid
 from workflows.printable import printable
@@ -33,6 +32,7 @@ from workflows.report.reading import no_report, open_report
 from workflows.report.record import run_id
 from workflows.report.report import Report
 from workflows.report.scenes import open_scenes, outlines_on, window_ground
+from workflows.scenes import centred
 
 VALIDATION_SHARE = 0.2
 """Share of all crops whose sites are used for validation, about."""
@@ -42,12 +42,10 @@ _TILES = range(16, 4097)
 # The part of a sentence that says where in the scene a change lies.
 _PLACE = re.compile(r",? in the (?:(?:north|south)(?:-(?:east|west))?|east|west|centre)(?![\w-]| of\b)")
 # Why a reviewed change becomes no pair.
-TOO_LARGE, NOT_MARKED, NOT_ALONE, NO_WORDS = LEFT_OUT = (
-    "larger than a crop",
-    "beside changes without a verdict",
-    "in the wrong place, but beside true changes",
-    "in the wrong words, without the right ones",
-)
+TOO_LARGE = "larger than a crop"
+NOT_MARKED = "beside changes without a verdict"
+NOT_ALONE = "in the wrong place, but beside true changes"
+NO_WORDS = "in the wrong words, without the right ones"
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class ExportSummary:
 
     Attributes:
         splits: for ``train`` and ``val``, the numbers of changed and of unchanged pairs.
-        left_out: reviewed changes that became no pair, by one of :data:`LEFT_OUT`.
+        left_out: numbers of reviewed changes that became no pair, by the reason.
     """
 
     folder: Path
@@ -167,7 +165,8 @@ def _samples(
             if max(right - left, bottom - top) > tile:
                 left_out[TOO_LARGE] += 1
                 continue
-            window = _crop_around(outline, pair, tile)
+            col = centred(left, right, tile, pair.grid.width)
+            window = Window(col, centred(top, bottom, tile, pair.grid.height), tile, tile)
             crop = box(*window.bounds)
             seen = tree.query(crop, predicate="intersects")
             captions = _captions(change)
@@ -180,16 +179,6 @@ def _samples(
             is_true = change.review_status != WRONG_PLACE
             sample = PairSample(str(change.id), before, after, _mask(true, window), captions, is_true)
             yield sample, window_ground(pair, window), round(float(pair.grid.gsd), 4)
-
-
-def _crop_around(outline: MultiPolygon, pair: ScenePair, side: int) -> Window:
-    """Return the square window centred on an outline, moved inside the scene."""
-    left, top, right, bottom = outline.bounds
-    col, row = (
-        max(0, min(math.floor((low + high - side) / 2 + 0.5), extent - side))
-        for low, high, extent in ((left, right, pair.grid.width), (top, bottom, pair.grid.height))
-    )
-    return Window(col, row, side, side)
 
 
 def _mask(outlines: Sequence[MultiPolygon], window: Window) -> np.ndarray:

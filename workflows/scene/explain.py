@@ -15,13 +15,13 @@ from rscc.model_folder import ModelCard, available_models
 from rscc.text.map_sentences import map_name
 from tiling import NoOverlap, Window
 from workflows.errors import NoChangeThere
-from workflows.options import ExplainOptions, ServerOptions
+from workflows.options import ExplainOptions
 from workflows.printable import printable
 from workflows.progress import Progress
 from workflows.report.change import GIVEN, SEEN, Change
 from workflows.report.record import of_scenes
 from workflows.report.report import Report
-from workflows.report.scenes import check_order, find_scenes, in_pixels, recorded_options
+from workflows.report.scenes import in_pixels, read_scenes
 from workflows.scene.evidence import ROAD_REACH, evidence_of
 from workflows.scene.group import group
 from workflows.scene.maps import ChangeMaps
@@ -150,11 +150,8 @@ def explain_change(
 @contextmanager
 def _detected(report: Report, change: Change, captioner: Captioner) -> Iterator[tuple[OpenPair, ChangeMaps]]:
     """Detect the ground around a change again; yield the pair and its maps."""
-    scenes = report.scenes or find_scenes(report)
-    servers = report.servers or ServerOptions(allow_hosts=() if report.scenes is None else None)
-    options = replace(recorded_options(report), offline=servers.offline, allow_hosts=servers.allow_hosts)
-    check_order(report, [str(getattr(scene, "path", scene)) for scene in scenes])
-    with open_pair(*scenes, captioner.card, options) as opened:
+    infos, options = read_scenes(report)
+    with open_pair(*infos, captioner.card, options) as opened:
         outline = _outline_on(report, change, opened)
         around = window_around(outline, ROAD_REACH + captioner.card.position_size)
         grid = tile_grid(opened.frame, captioner.card, options, around)

@@ -17,9 +17,9 @@ import shapely
 from shapely.affinity import affine_transform
 from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import Band, ChangeRegion, Grid, geodesic_area_m2, polygonize, regularized, to_wgs84
+from tiling import Band, ChangeRegion, Grid, geodesic_area_m2, polygonize, polygons_in, regularized, to_wgs84
 from workflows.options import SceneOptions
-from workflows.report.geojson import joined, parts_of, polygons_in, rounded
+from workflows.report.geojson import joined, parts_of, rounded
 from workflows.scene.evidence import ROAD_REACH, evidence_of
 from workflows.scene.found import FoundChange, Outline, grouped, large, touching
 from workflows.scene.maps import ChangeMaps

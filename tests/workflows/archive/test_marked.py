@@ -22,8 +22,8 @@ from workflows.archive.reports import is_marked
 from workflows.archive.verify import Verifier
 from workflows.errors import OutputExists, OutputNotWritable
 from workflows.pairs.table import read_pairs
+from workflows.report.geojson import json_lines
 from workflows.report.locking import locked
-from workflows.report.report import collection_lines
 
 OTHER = SceneOptions(min_area=25.0)
 
@@ -88,7 +88,7 @@ def test_what_a_gis_saved_stays_without_any_mark(made, out, old):
     report.write_text(json.dumps(content, indent=1))
     assert run(made, out, InlineEngine(), scene=OTHER).kept == (report.parent.name,)
     assert b"a school is built" in (out / "changes.parquet").read_bytes()
-    report.write_text("".join(collection_lines(content, content.pop("features"))))
+    report.write_text("".join(json_lines(content, content.pop("features"))))
     assert run(made, out, InlineEngine(), scene=OTHER).kept == ()
     assert "a school" not in report.read_text()
 

@@ -145,7 +145,7 @@ def linked_lines(head: Mapping[str, Any], links: Iterable[Mapping[str, str]]) ->
     """Yield the text of a catalog with some members and links, one link a line."""
     members = {"type": "Catalog", "stac_version": STAC_VERSION, "stac_extensions": [], **head}
     root = {"rel": "root", "href": "./catalog.json", "type": _JSON}
-    return json_lines(members, "links", chain((root,), links))
+    return json_lines(members, chain((root,), links), "links")
 
 
 def _interval(run: Mapping[str, Any]) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from workflows.monitor.outputs.stac import catalog_lines, item_lines
 from workflows.monitor.view import Event, PlaceView
 from workflows.report.geojson import collection_bbox, geometry_member, rounded
 from workflows.report.record import hash_of
-from workflows.report.report import collection_lines
+from workflows.report.geojson import json_lines
 
 VERSION = 3
 """To be raised when the same events are to give other outputs."""
@@ -65,7 +65,7 @@ def layer_lines(events: Sequence[Event], about: Mapping[str, Any] | None = None)
         }
         for event in events
     )
-    return collection_lines(head, features)
+    return json_lines(head, features)
 
 
 def _state_of(event: Event) -> list[Any]:

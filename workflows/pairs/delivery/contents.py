@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from tiling import SceneInfo, grid_of
+from tiling import SceneInfo
 
 VISUAL, COLOR, STACK = "visual picture", "colour picture", "stack of bands"
 PAN, BAND = "panchromatic band", "single band"
@@ -105,7 +105,8 @@ def content_of(name: str, info: SceneInfo) -> Content:
     match = _BAND_NAME.fullmatch(stem)
     if match is None or len(colors) != 1 or info.gcps:
         return Content(BAND, info.gsd)
-    return Content(BAND, info.gsd, match["band"], (match["scene"] or "", hash(grid_of(info))))
+    grid = info.width, info.height, info.transform, info.crs.to_wkt()
+    return Content(BAND, info.gsd, match["band"], (match["scene"] or "", hash(grid)))
 
 
 def _words(stem: str) -> list[str]:

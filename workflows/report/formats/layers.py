@@ -20,10 +20,18 @@ from shapely.errors import ShapelyError
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.files import parsed_json
-from tiling import ReprojectionFailed, UnsafeReference, checked_crs, pole_in, to_wgs84, transformer
+from tiling import (
+    ReprojectionFailed,
+    UnsafeReference,
+    checked_crs,
+    pole_in,
+    polygons_in,
+    to_wgs84,
+    transformer,
+)
 from workflows.bounded import check_depth
 from workflows.report.change import FLAGS, GIVEN, LISTS, PROPERTIES, Chips, given_columns
-from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
+from workflows.report.geojson import DECIMALS, geometry_member, joined, rounded
 
 LAYER = "changes"
 LAYER_FORMATS = (".gpkg", ".parquet")

@@ -18,7 +18,7 @@ from shapely.geometry import MultiPolygon, shape
 
 from rscc.files import guarded_cell
 from rscc.sequences import batches as in_groups
-from tiling import geodesic_area_m2, transformer
+from tiling import geodesic_area_m2, polygons_in, transformer
 from workflows.files import Content
 from workflows.report.change import GIVEN, Change, Chips, columns_of, feature_of
 from workflows.report.formats.geopackage import Layer, write_geopackage, writing
@@ -33,7 +33,7 @@ from workflows.report.formats.parquet import (
     given_fields,
     write_changes,
 )
-from workflows.report.geojson import CRS, json_text, outlines_in, parts_of, polygons_in
+from workflows.report.geojson import CRS, json_text, outlines_in, parts_of
 from workflows.report.qgis import qgis_style
 from workflows.report.record import Run, grid_crs, of_scenes, text_in
 

@@ -13,11 +13,11 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import ReprojectionFailed, mended, to_wgs84, transformer
+from tiling import ReprojectionFailed, mended, polygons_in, to_wgs84, transformer
 from workflows.errors import GivenInvalid
 from workflows.printable import counted, printable
 from workflows.report.change import PROPERTIES
-from workflows.report.geojson import joined, polygons_in
+from workflows.report.geojson import joined
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame

@@ -35,8 +35,8 @@ from workflows.report.scenes import window_ground
 from workflows.scene.group import group
 from workflows.scene.opening import OpenPair, open_pair
 from workflows.scene.run import detected
-from workflows.scene.words.crops import CropPlanner, centred
-from workflows.scenes import Scene, read_headers
+from workflows.scene.words.crops import CropPlanner
+from workflows.scenes import Scene, centred, read_headers
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner

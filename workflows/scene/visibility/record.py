@@ -9,8 +9,8 @@ from affine import Affine
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.visibility.cells import CELL
-from tiling import Band, ReprojectionFailed, Window, geodesic_area_m2, polygonize, to_wgs84
-from workflows.report.geojson import geometry_member, polygons_in, rounded
+from tiling import Band, ReprojectionFailed, Window, geodesic_area_m2, polygonize, polygons_in, to_wgs84
+from workflows.report.geojson import geometry_member, rounded
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.visibility.layer import HIDDEN_BY
 

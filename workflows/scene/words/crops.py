@@ -1,6 +1,5 @@
 """Crops from which the decoder describes a change, and the choice among their captions."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ from rscc.structures import Caption
 from tiling import Window
 from workflows.scene.evidence import SURROUNDINGS
 from workflows.scene.pixels import clipped
+from workflows.scenes import centred
 
 MOST_CROPS = 16
 """Crops of one change at most: the largest parts of it."""
@@ -61,15 +61,6 @@ def _fitting(shape: Polygon | MultiPolygon, size: int) -> list[Polygon | MultiPo
         if not (piece := clipped(shape, half)).is_empty
         for part in _fitting(piece, size)
     ]
-
-
-def centred(low: float, high: float, size: int, extent: int) -> int:
-    """Return the start of a span of ``size`` pixels centred on ``low..high`` that stays inside ``0..extent``.
-
-    A scene smaller than the span starts at 0 and is padded by the reader.
-    """
-    start = math.floor((low + high - size) / 2 + 0.5)
-    return max(0, min(start, extent - size))
 
 
 def best_caption(candidates: Sequence[tuple[Caption, float]]) -> Caption:
