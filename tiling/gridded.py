@@ -26,7 +26,7 @@ from tiling.errors import SceneDamaged
 from tiling.gdal import read_error, safe_environment
 from tiling.geodesy import near, on_map, transformer
 from tiling.grid import Window, lattice
-from tiling.scene import SceneInfo, name_in_vrt, open_scene
+from tiling.scene import SceneInfo, open_scene
 from tiling.vrt_writing import (
     MASK_TYPE,
     OPAQUE,
@@ -35,6 +35,7 @@ from tiling.vrt_writing import (
     Warp,
     bands_vrt,
     mask_vrt,
+    pinned,
     warped_vrt,
 )
 from tiling.working_grid import Grid
@@ -249,7 +250,8 @@ def _selection(info: SceneInfo, bands: tuple[int, ...]) -> Selection:
     numbers = tuple(dict.fromkeys(bands))
     with open_scene(info) as file:
         flags = [set(file.mask_flag_enums[number - 1]) for number in numbers]
-        source = name_in_vrt(info, file)
+        # The name of a VRT is its checked text.
+        source = str(file.name) if file.driver == "VRT" else pinned(info.path, info.source, file.driver)
     masked, any_band = _masked_bands(info, numbers, flags)
     alpha = _alpha_band(info, bands)
     # GDAL makes a mask of an alpha band itself, but by the highest value of its type.

@@ -153,7 +153,7 @@ class ScenePair:
         Closing the iterator early stops the threads and closes their files.
         """
         with ExitStack() as stack:
-            stack.callback(self.release_ended_threads)
+            stack.callback(self._close_files, ended_only=True)
             dates = []
             for date in (0, 1):
                 pool = ThreadPoolExecutor(1, thread_name_prefix="read-date")
@@ -170,11 +170,8 @@ class ScenePair:
         self._closed = True
         self._close_files()
 
-    def release_ended_threads(self) -> None:
-        """Close the files of threads that have ended."""
-        self._close_files(ended_only=True)
-
     def _close_files(self, *, ended_only: bool = False) -> None:
+        """Close the files of all threads, or of those that have ended."""
         with self._lock:
             threads = [thread for thread in self._handles if not (ended_only and thread.is_alive())]
             stacks = [self._handles.pop(thread) for thread in threads]

@@ -24,7 +24,6 @@ from tiling.location import Location, locate
 from tiling.opening import masked_by, open_checked
 from tiling.sidecars import MASK, Sidecars
 from tiling.vrt_checks import checked_vrt
-from tiling.vrt_writing import pinned
 
 
 @dataclass(frozen=True)
@@ -122,16 +121,6 @@ def open_scene(path: str | Path | SceneInfo, access: Access = ANYWHERE) -> Itera
         location, access = replace(location, shown=path.path), path.access
     with open_checked(location, access) as file:
         yield file
-
-
-def name_in_vrt(info: SceneInfo, file: DatasetReader) -> str:
-    """Return the name for our own VRTs of a scene that :func:`open_scene` opened as ``file``.
-
-    Raises:
-        UnsafeReference: the name cannot carry the driver.
-    """
-    # The name of a VRT is its checked text.
-    return str(file.name) if file.driver == "VRT" else pinned(info.path, info.source, file.driver)
 
 
 def files_of(scene: str | Path | SceneInfo, access: Access = ANYWHERE) -> set[str]:

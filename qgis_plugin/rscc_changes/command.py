@@ -107,10 +107,9 @@ def _is_executable(path):
     return path.is_file() and os.access(path, os.X_OK)
 
 
-def clean_environment(environment=None):
+def clean_environment():
     """Return the variables for the command: those of this process without the ones meant for QGIS."""
-    environment = os.environ if environment is None else environment
-    own = {key: value for key, value in environment.items() if not key.upper().startswith(_FOREIGN)}
+    own = {key: value for key, value in os.environ.items() if not key.upper().startswith(_FOREIGN)}
     # Events are UTF-8 on every system.
     return {**own, "PYTHONUTF8": "1"}
 

@@ -139,7 +139,8 @@ def caption(
         allow_hosts=None if allow_host is None else tuple(texts_of(allow_host)),
     )
     copies = Copies()
-    if (transform, crs) != (None, None) and all(map(_has_place, (before, after))):
+    placed = (isinstance(scene, str | Path | DatasetReaderBase) for scene in (before, after))
+    if (transform, crs) != (None, None) and all(placed):
         raise TypeError("transform and crs are for arrays, and both scenes have their own; leave them out")
     earlier = scene_file(before, "before", copies, transform, crs)
     later = scene_file(after, "after", copies, transform, crs)
@@ -178,10 +179,6 @@ class Copies:
         except Exception as error:
             error.args = tuple(self.shown(one) if isinstance(one, str) else one for one in error.args)
             raise
-
-
-def _has_place(source: Source) -> bool:
-    return isinstance(source, str | Path | DatasetReaderBase)
 
 
 Source = Any

@@ -196,7 +196,7 @@ def _outline(shape: Any, what: str) -> tuple[Polygon | MultiPolygon, bool]:
 def _in_degrees(shape: Polygon | MultiPolygon, crs: Any, what: str) -> Polygon | MultiPolygon:
     """Return a polygon in WGS84, corner by corner but across 180 degrees and around a pole."""
     try:
-        if is_wgs84(crs):
+        if crs.equals(_WGS84, ignore_axis_order=True):
             west, south, east, north = shape.bounds
             if west >= -180 and east <= 180 and south >= -90 and north <= 90:
                 return shape
@@ -214,11 +214,6 @@ def _in_degrees(shape: Polygon | MultiPolygon, crs: Any, what: str) -> Polygon |
         return to_wgs84(shape, crs) if east - west > 180 or not moved.is_valid else moved
     except ReprojectionFailed as error:
         raise GivenInvalid(f"{what}: {error}; check the coordinate reference system of the layer") from error
-
-
-def is_wgs84(crs: Any) -> bool:
-    """Return whether a CRS of pyproj is longitude and latitude of WGS84, whatever the order of its axes."""
-    return crs.equals(_WGS84, ignore_axis_order=True)
 
 
 def _plain(value: Any) -> PlainValue:

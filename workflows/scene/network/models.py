@@ -6,12 +6,13 @@ does not rule out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from math import lcm
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +27,6 @@ from workflows.scene.network.memory import Batches, MemoryPlan
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
 
-T = TypeVar("T")
 SCOUT = "rscc-small"
 RULED_OUT = 0.1
 """Change probability that no pixel of a tile reaches that the scout rules out; chosen on training scenes."""
@@ -86,7 +86,11 @@ class Network:
         if self._scout is None:
             return tiles, self._answers(self.captioner, differing, weight)
         scouted = self._answers(self._scout, differing, weight)
-        kept = [tile for tile in differing if self._may_change(tile, scouted[tile.tile.index].probability)]
+        kept = [
+            tile
+            for tile in differing
+            if (scouted[tile.tile.index].probability[tile.valid] >= self._threshold).any()
+        ]
         found = self._answers(self.captioner, kept, weight)
         rest = {
             number: TileAnswers(answers.probability, ruled_out=True)
@@ -94,9 +98,6 @@ class Network:
             if number not in found
         }
         return tiles, rest | found
-
-    def _may_change(self, tile: PairTile, probability: np.ndarray) -> bool:
-        return bool((probability[tile.valid] >= self._threshold).any())
 
     def _answers(self, model: Captioner, tiles: Sequence[PairTile], weight: int) -> dict[int, TileAnswers]:
         """Show tiles to a model, those of one size together."""
@@ -114,8 +115,8 @@ class Network:
 
         return {
             tile.tile.index: answers
-            for same in group_by(tiles, lambda tile: tile.valid.shape)
-            for part, found in self.batches.run(same, call, weight)
+            for _, same in groupby(sorted(tiles, key=_shape_of), key=_shape_of)
+            for part, found in self.batches.run(list(same), call, weight)
             for tile, answers in zip(part, found, strict=True)
         }
 
@@ -165,12 +166,8 @@ def has_familiarity(captioner: Captioner) -> bool:
     return getattr(captioner, "familiarity", None) is not None
 
 
-def group_by(items: Iterable[T], key: Callable[[T], object]) -> list[list[T]]:
-    """Return lists of the items that have the same key, in order of their first items."""
-    groups: dict[object, list[T]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return list(groups.values())
+def _shape_of(tile: PairTile) -> tuple[int, ...]:
+    return tile.valid.shape
 
 
 def open_scout(captioner: Captioner) -> Any:
