@@ -16,7 +16,6 @@ from scipy.special import expit
 from shapely.geometry import MultiPolygon
 
 from rscc.text.change_facts import LARGE_BUILDING
-from workflows.scene.found import Wholes
 from workflows.scene.map_description import ROADS
 from workflows.scene.maps import ChangeMaps
 from workflows.scene.pixels import Neighbours, PositionAnswers, window_around
@@ -99,8 +98,8 @@ def evidence_of(
 
 def wholes_of(
     outlines: Sequence[MultiPolygon], maps: ChangeMaps, numbers: Sequence[int]
-) -> Iterator[Wholes | None]:
-    """Yield for some of the outlines the buildings that they are fragments of; None where they are whole.
+) -> Iterator[tuple[float, ...] | None]:
+    """Yield the square metres of each building that an outline is a fragment of; None where it is whole.
 
     A building is the ground, joined to the outline, of positions where a building came or is gone. A square
     of area A touches positions of side s on about (sqrt(A) + s)^2, which is solved for A.
@@ -122,7 +121,7 @@ def wholes_of(
         outlined = float(ndimage.sum(own + others, labels, joined).sum())
         area = ground * (maps.position * maps.frame.grid.gsd) ** 2
         is_whole = outlined >= FRAGMENT * ground or area < LARGE_BUILDING * len(joined)
-        yield None if is_whole else Wholes(len(joined), area)
+        yield None if is_whole else (area / len(joined),) * len(joined)
 
 
 def _roads(found: PositionAnswers, known: np.ndarray, beside: np.ndarray, metres: float) -> RoadEvidence:

@@ -117,19 +117,6 @@ def _is_convex(outline: Polygon | MultiPolygon) -> bool:
     return bool(shapely.distance(corners, outline.convex_hull.exterior).max() <= CONVEX)
 
 
-@dataclass(frozen=True)
-class Wholes:
-    """The buildings that the outlines of a change are fragments of.
-
-    Attributes:
-        count: how many there are.
-        area_m2: their estimated area in square metres.
-    """
-
-    count: int
-    area_m2: float
-
-
 _OF_OUTLINES = ("geometry", "area_m2", "pixels")
 
 
@@ -138,14 +125,15 @@ class FoundChange:
     """One change of the report before it has words: an outline, or outlines near each other.
 
     Attributes:
-        wholes: its objects where its outlines are only fragments of them; None where they are whole.
+        wholes: estimated square metres of each object, where its outlines are only fragments of them; None
+            where they are whole.
         familiarity: how like the training data its ground is, 0..1; None where that was not measured.
         given: what is known of an outline that a user gave; None of what was found.
     """
 
     outlines: tuple[Outline, ...]
     cut_by_edge: bool = False
-    wholes: Wholes | None = None
+    wholes: tuple[float, ...] | None = None
     familiarity: float | None = None
     given: Given | None = None
 
@@ -192,7 +180,7 @@ class FoundChange:
     def objects_m2(self) -> tuple[float, ...]:
         """Square metres of each of its objects."""
         if self.wholes is not None:
-            return (self.wholes.area_m2 / self.wholes.count,) * self.wholes.count
+            return self.wholes
         return tuple(area for outline in self.outlines for area in outline.objects_m2)
 
     @property
@@ -251,7 +239,7 @@ class FoundChange:
             "arrangement": self.arrangement,
             "cut_by_edge": self.cut_by_edge,
             "familiarity": self.familiarity,
-            **({} if self.given is None else self.given.as_dict()),
+            **({} if self.given is None else vars(self.given)),
         }
 
 

@@ -85,11 +85,12 @@ def _judged(outline: GivenOutline, pixels: MultiPolygon, maps: ChangeMaps, thres
     probability = maps.pixels(window)[mask]
     known = probability[~np.isnan(probability)]
     seen = len(known) / mask.sum() * inside.area / pixels.area
-    given = replace(given, cut=bool(seen < 1 - 1e-6))
+    is_cut = bool(seen < 1 - 1e-6)  # a part lies outside of the scenes, or has no data
     if seen < LEAST_JUDGED:
-        return _change(outline, inside, replace(given, not_judged=_hidden_by(maps, window, mask)))
-    supported = float((known >= threshold).mean())
-    return _change(outline, inside, replace(given, supported=supported), float(known.mean()), int(mask.sum()))
+        given = replace(given, not_judged=_hidden_by(maps, window, mask))
+        return _change(outline, inside, given, is_cut=is_cut)
+    given = replace(given, supported=float((known >= threshold).mean()))
+    return _change(outline, inside, given, float(known.mean()), int(mask.sum()), is_cut=is_cut)
 
 
 def _change(
@@ -98,10 +99,12 @@ def _change(
     given: Given,
     probability: float = 0.0,
     area_px: int = 1,
+    *,
+    is_cut: bool = False,
 ) -> FoundChange:
     region = ChangeRegion(pixels, pixels, probability, area_px)
     area = geodesic_area_m2(outline.geometry)
-    return FoundChange((Outline(region, outline.geometry, area, GIVEN),), cut_by_edge=given.cut, given=given)
+    return FoundChange((Outline(region, outline.geometry, area, GIVEN),), cut_by_edge=is_cut, given=given)
 
 
 def _mask(outline: MultiPolygon, window: Window) -> np.ndarray:
@@ -164,10 +167,10 @@ def _joined(changes: Sequence[FoundChange]) -> FoundChange:
         _as_text([one.source_id for one in every]),
         {name: _as_one([one.attributes.get(name) for one in every]) for name in names},
         supported=float(np.average([one.supported or 0.0 for one in every], weights=weights)),
-        cut=any(one.cut for one in every),
     )
     outlines = tuple(outline for change in changes for outline in change.outlines)
-    return FoundChange(outlines, cut_by_edge=given.cut, given=given)
+    is_cut = any(change.cut_by_edge for change in changes)
+    return FoundChange(outlines, cut_by_edge=is_cut, given=given)
 
 
 def _as_one(values: Sequence[PlainValue]) -> PlainValue:

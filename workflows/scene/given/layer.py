@@ -61,19 +61,12 @@ class Given:
         supported: share, 0..1, of its judged pixels that reach the report's threshold of change probability;
             None where it is not judged.
         not_judged: why there are no facts, see :mod:`workflows.scene.given.judge`; None where it is judged.
-        cut: whether a part of it lies outside of the scenes, or has no data.
     """
 
     source_id: str | None
     attributes: Mapping[str, Any]
     supported: float | None = None
     not_judged: str | None = None
-    cut: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the attributes of a change that it gives."""
-        names = ("source_id", "attributes", "supported", "not_judged")
-        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 _FILES = PolygonFiles(GivenInvalid, MOST_FEATURES)
 
 
-def read_changes(source: Any, access: Access | None = None, name: str = "changes") -> GivenLayer:
+def read_changes(source: Any, access: Access | None = None) -> GivenLayer:
     """Return the changes of a file, a GeoDataFrame or GeoJSON.
 
     Args:
         source: a path, for another than the first layer with ``|layername=LAYER`` behind it; or a
             GeoDataFrame, a GeoJSON feature collection or anything with ``__geo_interface__``.
         access: servers that may be asked for a raster.
-        name: of what is no file, for messages and the run record.
 
     Raises:
         GivenInvalid: it cannot be read, or is no layer of polygons.
@@ -36,6 +35,7 @@ def read_changes(source: Any, access: Access | None = None, name: str = "changes
         return source
     if isinstance(source, str | Path):
         return _read_file(str(source), access)
+    name = "changes"  # in messages and the run record
     with _FILES.one_line(name):
         if hasattr(source, "geometry") and hasattr(source, "crs") and hasattr(source, "columns"):
             return layer_of(source, name)
