@@ -153,10 +153,7 @@ class TileGrid:
         anchor: column and row of the scene's first pixel on an endless lattice of pixels. Tiles start at
             multiples of ``tile - overlap`` on it.
         area: requested pixels, cut to the scene (default: all). The grid has the tiles that touch it; windows
-            are the same for every area, cores are cut to it.
-
-    Raises:
-        ValueError: the area is empty.
+            are the same for every area, cores are cut to it. It is not empty.
     """
 
     def __init__(
@@ -175,8 +172,7 @@ class TileGrid:
         self.width, self.height, self.tile, self.overlap, self.anchor = width, height, tile, overlap, anchor
         self.least, self.multiple = tile if least is None else least, multiple
         self.area = scene if area is None else area.intersection(scene)
-        if not self.area:
-            raise ValueError(f"{area} has no pixel of a scene of {width} x {height}")
+        assert self.area, f"{area} has no pixel of a scene of {width} x {height}"
         col, row = anchor
         across, down = (self.area.col_off, self.area.col_end), (self.area.row_off, self.area.row_end)
         self.columns = Axis.cut(width, tile, overlap, col, across, self.least, multiple)
@@ -192,8 +188,7 @@ class TileGrid:
         return rows * columns
 
     def __getitem__(self, index: int) -> Tile:
-        if not 0 <= index < len(self):
-            raise IndexError(f"tile {index} of {len(self)}")
+        assert 0 <= index < len(self), f"tile {index} of {len(self)}"
         row, col = divmod(index, self.shape[1])
         top, bottom = self.rows.edges[row : row + 2]
         left, right = self.columns.edges[col : col + 2]

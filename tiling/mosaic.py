@@ -67,20 +67,12 @@ class ChangeMosaic:
         """Take the next tile, (h, w) float32 in 0..1 with (h, w) bool; return the bands that it finishes.
 
         A pixel that is invalid in any tile is invalid; its probability is ignored. None means a probability
-        of 0, or valid, everywhere.
-        All bands must be consumed before the next tile.
-
-        Raises:
-            ValueError: the tile is not the next one of the grid, an array has another shape, or bands were
-                not consumed.
+        of 0, or valid, everywhere. All bands must be consumed before the next tile.
         """
         shape = (tile.window.height, tile.window.width)
-        if tile.index != self._next:
-            raise ValueError(f"tiles come in order: expected {self._next}, got {tile.index}")
-        given = [array.shape for array in (probability, valid) if array is not None]
-        if any(one != shape for one in given):
-            raise ValueError(f"expected {shape}, got {given}")
-        self._check_taken()
+        assert tile.index == self._next, f"tiles come in order: expected {self._next}, got {tile.index}"
+        assert all(array is None or array.shape == shape for array in (probability, valid))
+        assert self._taken == self.due, "bands were not consumed"
         self._next += 1
         if valid is not None and valid.all():
             valid = None
@@ -94,19 +86,10 @@ class ChangeMosaic:
         return iter(()) if tile.row == down - 1 else self._finished(self.grid.rows.starts[tile.row + 1])
 
     def finish(self) -> Iterator[Band]:
-        """Return the last bands.
-
-        Raises:
-            ValueError: not all tiles of the grid were added, or bands were not consumed.
-        """
-        if self._next != len(self.grid):
-            raise ValueError(f"only {self._next} of {len(self.grid)} tiles were added")
-        self._check_taken()
+        """Return the last bands, after all tiles of the grid were added and their bands consumed."""
+        assert self._next == len(self.grid), f"only {self._next} of {len(self.grid)} tiles were added"
+        assert self._taken == self.due, "bands were not consumed"
         return self._finished(self.grid.area.row_end)
-
-    def _check_taken(self) -> None:
-        if self._taken != self.due:
-            raise ValueError(f"the bands of rows {self._taken} to {self.due - 1} were not taken")
 
     def _blend_with_left(self, tile: Tile, probability: np.ndarray | None, valid: np.ndarray | None) -> None:
         area = self.grid.area

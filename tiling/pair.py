@@ -212,8 +212,7 @@ class ScenePair:
         return without_fill(reader.read, fill, window, whole, self.layers[date].shift)
 
     def _readers(self) -> tuple[GriddedReader, GriddedReader]:
-        if self._closed:
-            raise ValueError("the pair is closed")
+        assert not self._closed, "the pair is closed"
         readers: tuple[GriddedReader, GriddedReader] | None = getattr(self._local, "readers", None)
         if readers is None:
             with ExitStack() as stack:
