@@ -179,11 +179,11 @@ def refused_pair(
 
 
 @st.composite
-def grids(draw, *, areas=True):
+def grids(draw):
     """A grid over a small scene, perhaps of an area that sticks out of it."""
     tile, width, height = (draw(st.integers(1, most)) for most in (30, 70, 70))
     area = None
-    if areas and draw(st.booleans()):
+    if draw(st.booleans()):
         col, row = draw(st.integers(-5, width - 1)), draw(st.integers(-5, height - 1))
         area = Window(
             col, row, draw(st.integers(max(1, 1 - col), 80)), draw(st.integers(max(1, 1 - row), 80))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rasterio
-from shapely.geometry import MultiPolygon, Point, box
+from shapely.geometry import Point, box
 
 from rscc.model_folder import ModelCard, available_models
 from rscc.text.map_sentences import map_name
@@ -35,7 +35,6 @@ from workflows.scenes import Scene
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from rscc.facts.road_head import RoadEvidence
 
 
 @dataclass(frozen=True)
@@ -152,29 +151,25 @@ def _detected(report: Report, change: Change, captioner: Captioner) -> Iterator[
     """Detect the ground around a change again; yield the pair and its maps."""
     infos, options = read_scenes(report)
     with open_pair(*infos, captioner.card, options) as opened:
-        outline = _outline_on(report, change, opened)
+        grid = opened.pair.grid
+        outline = clipped(in_pixels([change.geometry], opened.frame)[0], (0, 0, grid.width, grid.height))
+        if outline.is_empty:
+            before, after = infos
+            raise NoOverlap(
+                f"{printable(report.source)}: change {change.id} does not lie on the ground that "
+                f"{before.path} and {after.path} both show; give BEFORE and AFTER of this report"
+            )
         around = window_around(outline, ROAD_REACH + captioner.card.position_size)
-        grid = tile_grid(opened.frame, captioner.card, options, around)
-        opened = replace(opened, grid=grid)
+        opened = replace(opened, grid=tile_grid(opened.frame, captioner.card, options, around))
         with detected(opened, captioner) as (maps, _, _):
             yield opened, maps
 
 
-def _outline_on(report: Report, change: Change, opened: OpenPair) -> MultiPolygon:
-    """Return the outlines of a change in pixels, within the ground that both scenes show."""
-    grid = opened.pair.grid
-    outline = clipped(in_pixels([change.geometry], opened.frame)[0], (0, 0, grid.width, grid.height))
-    if outline.is_empty:
-        before, after = opened.infos
-        raise NoOverlap(
-            f"{printable(report.source)}: change {change.id} does not lie on the ground that "
-            f"{before.path} and {after.path} both show; give BEFORE and AFTER of this report"
-        )
-    return outline
-
-
 def evidence_in(report: Report, change: Change, maps: ChangeMaps) -> tuple[Answer, ...]:
     """Return every answer of the fact heads about a change."""
+    from rscc.facts.road_head import BESIDE, NEW
+    from rscc.facts.rules import COVERED
+
     rules = maps.rules
     assert rules is not None
     own, *others = (
@@ -194,28 +189,14 @@ def evidence_in(report: Report, change: Change, maps: ChangeMaps) -> tuple[Answe
     answers = [
         _answer(change, answer, value, least if slope else None) for (answer, value), least, slope in learnt
     ]
-    answers += _covered(change, found.covers)
+    covers = {map_name(name): share for name, share in found.covers.items() if share > 0}
+    answers += [
+        Answer("covered", word, share, COVERED, word in change.before_cover) for word, share in covers.items()
+    ]
     if found.roads is not None and change.outline_of != "road":
-        answers += _found_roads(change, found.roads)
+        answers.append(Answer("near", "road", found.roads.standing, BESIDE, None))
+        answers.append(Answer("new near", "road", found.roads.new, NEW, "road" in change.came))
     return tuple(answers)
-
-
-def _found_roads(change: Change, roads: RoadEvidence) -> tuple[Answer, Answer]:
-    from rscc.facts.road_head import BESIDE, NEW
-
-    return (
-        Answer("near", "road", roads.standing, BESIDE, None),
-        Answer("new near", "road", roads.new, NEW, "road" in change.came),
-    )
-
-
-def _covered(change: Change, covers: Mapping[str, float]) -> tuple[Answer, ...]:
-    from rscc.facts.rules import COVERED
-
-    words = {map_name(name): share for name, share in covers.items() if share > 0}
-    return tuple(
-        Answer("covered", word, share, COVERED, word in change.before_cover) for word, share in words.items()
-    )
 
 
 def _answer(change: Change, answer: str, value: float, least: float | None) -> Answer:
