@@ -55,7 +55,6 @@ from .pair import ScenePair as ScenePair
 from .polygons import ChangeRegion as ChangeRegion
 from .polygons import group_regions as group_regions
 from .polygons import polygonize as polygonize
-from .preconditions import Precondition as Precondition
 from .preconditions import check_pixel_size as check_pixel_size
 from .reader import PairTile as PairTile
 from .reader import read_tiles as read_tiles

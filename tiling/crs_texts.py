@@ -41,10 +41,6 @@ def checked_crs(text: str, shown: str = "the coordinate reference system") -> st
     Accepted are authority codes (``EPSG:32633``, URNs and addresses of OGC), WKT, PROJ strings and PROJJSON
     without grids, parameter files, ``+init`` and pipelines.
 
-    Args:
-        text: from a stranger's file.
-        shown: the file, for the message.
-
     Raises:
         UnsafeReference: it names a file, is none of these kinds, or has more than 100,000 characters.
     """

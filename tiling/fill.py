@@ -319,11 +319,7 @@ def _sums(values: np.ndarray, side: int) -> np.ndarray:
 
 
 class Lattice:
-    """The pixels of all pairs of a series, and the fill of the scenes that were read last.
-
-    Args:
-        info: the scene whose grid they lie on.
-    """
+    """The grid of a scene, on which all pairs of a series lie, and the fill of those that were read last."""
 
     def __init__(self, info: SceneInfo) -> None:
         self.info = info

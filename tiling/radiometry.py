@@ -159,13 +159,10 @@ def _without_bright_tail(own: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def fill_values(pixels: np.ndarray) -> dict[float, float]:
-    """Return values that look like undeclared nodata, with their shares.
+    """Return values of pixels (3, n) that look like undeclared nodata, with their shares.
 
     Such a value is in all bands, is the lowest or highest (of 8 bits: 0 or 255), and is farther from the
     others than their percentiles are from each other.
-
-    Args:
-        pixels: (3, n) of any real type.
     """
     ends = {end: (pixels == end).all(axis=0) for end in (pixels.min(), pixels.max())}
     shares = {end: float(filled.mean()) for end, filled in ends.items() if filled.mean() > FILL}

@@ -83,7 +83,6 @@ def measure(read: Read, width: int, height: int, gsd: float) -> Registration:
 
     Args:
         read: returns both dates (3, h, w) of any real type and validity (h, w) of a window.
-        width, height: of the working grid in pixels.
     """
     size = next((size for size in SIZES if 2 * size <= min(width, height)), 0)
     if not size:

@@ -141,10 +141,7 @@ def lone_changes(
     """Return the new roads and clearings that are no part of the changes ``others``.
 
     Those outside of the pixels that were asked for are left out, and those that the fact heads doubt. Ground
-    of other changes is not theirs: areas add up.
-
-    Args:
-        regions: of :func:`lone_regions`.
+    of other changes is not theirs: areas add up. ``regions`` are those of :func:`lone_regions`.
     """
     from rscc.facts.lone_changes import KINDS
 

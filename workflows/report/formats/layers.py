@@ -64,11 +64,7 @@ def parquet_record(path: Path) -> Any:
 
 
 def parquet_features(path: Path, most: int) -> Iterator[dict[str, Any]]:
-    """Yield the changes in a GeoParquet file as features; an outline that cannot be read is None.
-
-    Args:
-        most: bytes that may be read, after unpacking.
-    """
+    """Yield the changes in a GeoParquet file as features; ``most`` bytes may be read, after unpacking."""
     from workflows.report.formats.parquet import GEOMETRY, read_rows
 
     for row in read_rows(path, most):

@@ -144,7 +144,6 @@ def project_text(crs: str, view: Box, layers: Sequence[Layer], more: str) -> str
     Args:
         view: west, south, east and north of the map, in ``crs``.
         layers: the first is the uppermost.
-        more: further XML of the project.
     """
     tree, texts = [], []
     for number, one in enumerate(layers):

@@ -210,11 +210,7 @@ def judged_of(changes: Changes) -> Changes:
 
 
 def with_unjudged(changes: Changes, captions: Sequence[Caption]) -> list[Caption]:
-    """Return the caption of every change.
-
-    Args:
-        captions: of those of :func:`judged_of`, in their order.
-    """
+    """Return the caption of every change; ``captions`` are of those of :func:`judged_of`, in their order."""
     known = iter(captions)
     return [
         _where_unseen(change, next(known))

@@ -51,7 +51,6 @@ def new_maps(
         folder: created if it is not there; otherwise it must be empty or hold maps.
         about: plain values: ``identity`` (a hash of everything that the maps depend on), ``grid``,
             ``position``, ``position_edges``, ``rules`` and further information.
-        crs: of the grid.
         answers: names of the bands of the evidence; none without fact heads.
         shared: several processes fill the folder, each its own rows; otherwise it is locked.
         replace_others: remove maps of another identity instead of refusing them.
