@@ -38,7 +38,7 @@ from rasterio.windows import Window
 
 from rscc.evaluation.markdown import table
 from tiling import PairTile
-from workflows.scene import run
+from workflows.scene.network import detect
 from workflows.scene.network.models import Network, TileAnswers
 from workflows.scene.visibility.layer import BANDS
 
@@ -221,7 +221,7 @@ def host_table(folder: Path, side: int) -> str:
     """Caption a repeated pair with the answers that are kept; return a row for each stage."""
     pair, kept, report = repeated_pair(folder, side), folder / "answers", folder / f"repeated_{side}.geojson"
     kept.mkdir(exist_ok=True)
-    run.Network = kept_network(kept)
+    detect.Network = kept_network(kept)
     if not any(kept.iterdir()):
         in_process(pair, report, clear)
     captioner = clear("rscc-base", "cpu")

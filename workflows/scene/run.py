@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 def caption_scene(
     before: Scene,
     after: Scene,
-    captioner: Captioner | None = None,
+    captioner: Captioner,
     options: SceneOptions | None = None,
     progress: Progress | None = None,
     *,
@@ -59,7 +59,6 @@ def caption_scene(
 
     Args:
         before, after: names of the scenes, or their headers as :func:`tiling.describe` returns them.
-        captioner: a loaded one, for many pairs; None loads the default model.
         progress: called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
         resume: folder for the maps where ``options.keep_maps`` is None. The same call after a kill continues
             there; writing the report removes it. Without it the maps are in a temporary folder.
@@ -74,10 +73,6 @@ def caption_scene(
     started, clock = datetime.now(UTC), time.perf_counter()
     options = options or SceneOptions()
     layers = ContextLayers(options.context)
-    if captioner is None:
-        from rscc.captioner import Captioner
-
-        captioner = Captioner.load()
     if options.memory is None:
         keep_freed_memory()  # before the first threads: each keeps the memory arena that it starts with
     with (
