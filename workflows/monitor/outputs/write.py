@@ -16,9 +16,8 @@ from workflows.monitor.outputs.pictures import make_pictures
 from workflows.monitor.outputs.project import write_project
 from workflows.monitor.outputs.stac import catalog_lines, item_lines
 from workflows.monitor.view import Event, PlaceView
-from workflows.report.geojson import collection_bbox, geometry_member, rounded
+from workflows.report.geojson import collection_bbox, geometry_member, json_lines, rounded
 from workflows.report.record import hash_of
-from workflows.report.geojson import json_lines
 
 VERSION = 3
 """To be raised when the same events are to give other outputs."""
