@@ -2,6 +2,7 @@ from .access import ANYWHERE as ANYWHERE
 from .access import OFFLINE as OFFLINE
 from .access import Access as Access
 from .band_names import spectral_parts as spectral_parts
+from .band_stack import stack_vrt as stack_vrt
 from .bands import BandChoice as BandChoice
 from .bands import choose_bands as choose_bands
 from .crs_texts import checked_crs as checked_crs
@@ -72,7 +73,6 @@ from .spectral import BandValues as BandValues
 from .spectral import SpectralPair as SpectralPair
 from .vrt_checks import checked_vrt as checked_vrt
 from .vrt_checks import looks_like_vrt as looks_like_vrt
-from .vrt_writing import stack_vrt as stack_vrt
 from .working_grid import Frame as Frame
 from .working_grid import Grid as Grid
 from .working_grid import common_ground as common_ground

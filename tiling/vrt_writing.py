@@ -1,14 +1,10 @@
-"""Write VRTs of our own: selected bands of a scene, their mask, both warped, and bands of several files.
+"""Write VRTs of our own: selected bands of a scene, their mask, and both warped.
 
 A palette becomes its colours, and masked pixels become 0, so that nothing of them is mixed into neighbours.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 import numpy as np
@@ -18,9 +14,6 @@ from rasterio.dtypes import dtype_rev, typename_fwd
 
 from tiling.errors import UnsafeReference
 
-if TYPE_CHECKING:
-    from tiling.scene import SceneInfo
-
 # So fine that not even a millionth of a masked pixel goes unnoticed in a warped one.
 MASK_TYPE = "float32"
 # Of 255; below it a pixel is transparent.
@@ -28,7 +21,6 @@ OPAQUE = 250
 # Largest error of the warper's approximation of the projection, in source pixels.
 WARP_TOLERANCE = 0.01
 _ALPHA = 4  # component of a palette
-_COLORS = {"red": "Red", "green": "Green", "blue": "Blue"}
 
 
 @dataclass(frozen=True)
@@ -81,7 +73,7 @@ def bands_vrt(selection: Selection) -> str:
     root = _pixels_of(selection)
     hides = bool(selection.masks) and not selection.any_mask
     for number, (band, kind) in enumerate(selection.bands, start=1):
-        node = SubElement(root, "VRTRasterBand", dataType=_gdal_type(kind), band=str(number))
+        node = SubElement(root, "VRTRasterBand", dataType=gdal_type(kind), band=str(number))
         source = _source(node, selection, str(band), plain=not (hides or selection.palette))
         if selection.palette:
             SubElement(source, "ColorTableComponent").text = str(number)
@@ -97,7 +89,7 @@ def mask_vrt(selection: Selection) -> str:
     the first writes only where it changes something.
     """
     root = _pixels_of(selection)
-    node = SubElement(root, "VRTRasterBand", dataType=_gdal_type(MASK_TYPE), band="1")
+    node = SubElement(root, "VRTRasterBand", dataType=gdal_type(MASK_TYPE), band="1")
     layers = [(name, 0) for name in selection.masks]
     if selection.clear_palette:
         layers.insert(0, ("1", _ALPHA))
@@ -171,16 +163,16 @@ def warped_vrt(text: str, types: Sequence[str], warp: Warp) -> str:
     root = Element(
         "VRTDataset", rasterXSize=str(warp.width), rasterYSize=str(warp.height), subClass="VRTWarpedDataset"
     )
-    SubElement(root, "GeoTransform").text = _numbers_of(warp.target.transform)
+    SubElement(root, "GeoTransform").text = numbers_of(warp.target.transform)
     for number, kind in enumerate(types, start=1):
         SubElement(
-            root, "VRTRasterBand", dataType=_gdal_type(kind), band=str(number), subClass="VRTWarpedRasterBand"
+            root, "VRTRasterBand", dataType=gdal_type(kind), band=str(number), subClass="VRTWarpedRasterBand"
         )
     SubElement(root, "BlockXSize").text = str(warp.block[1])
     SubElement(root, "BlockYSize").text = str(warp.block[0])
     options = SubElement(root, "GDALWarpOptions")
     SubElement(options, "ResampleAlg").text = warp.method
-    SubElement(options, "WorkingDataType").text = _gdal_type(np.result_type(*types).name)
+    SubElement(options, "WorkingDataType").text = gdal_type(np.result_type(*types).name)
     wide, high = map(repr, warp.scale)
     for name, value in (("INIT_DEST", "0"), ("XSCALE", wide), ("YSCALE", high)):
         SubElement(options, "Option", name=name).text = value
@@ -207,43 +199,21 @@ def _add_way(node: Element, source: MapPosition, target: MapPosition) -> None:
             texts = {name: repr(float(value)) for name, value in values.items()}
             SubElement(listed, "GCP", {"Id": str(number), **texts})
     else:
-        SubElement(way, "SrcGeoTransform").text = _numbers_of(source.transform)
-        SubElement(way, "SrcInvGeoTransform").text = _numbers_of(~source.transform)
+        SubElement(way, "SrcGeoTransform").text = numbers_of(source.transform)
+        SubElement(way, "SrcInvGeoTransform").text = numbers_of(~source.transform)
     if source.wkt != target.wkt:
         maps = SubElement(SubElement(way, "ReprojectTransformer"), "ReprojectionTransformer")
         SubElement(maps, "SourceSRS").text = source.wkt
         SubElement(maps, "TargetSRS").text = target.wkt
-    SubElement(way, "DstGeoTransform").text = _numbers_of(target.transform)
-    SubElement(way, "DstInvGeoTransform").text = _numbers_of(~target.transform)
+    SubElement(way, "DstGeoTransform").text = numbers_of(target.transform)
+    SubElement(way, "DstInvGeoTransform").text = numbers_of(~target.transform)
 
 
-def _gdal_type(name: str) -> str:
+def gdal_type(name: str) -> str:
     """Return GDAL's name of a numpy type."""
     return str(typename_fwd[dtype_rev[name]])
 
 
-def _numbers_of(transform: Affine) -> str:
+def numbers_of(transform: Affine) -> str:
     """Return a transform as the text of a VRT, to the last bit."""
     return ", ".join(repr(float(value)) for value in transform.to_gdal())
-
-
-def stack_vrt(bands: Mapping[str, SceneInfo]) -> str:
-    """Return a VRT, for the folder of the rasters, with one band for each of ``bands``, named by its key."""
-    first = next(iter(bands.values()))
-    root = Element("VRTDataset", rasterXSize=str(first.width), rasterYSize=str(first.height))
-    SubElement(root, "SRS").text = first.crs.to_wkt()
-    SubElement(root, "GeoTransform").text = _numbers_of(first.transform)
-    for number, (name, info) in enumerate(bands.items(), start=1):
-        band = SubElement(root, "VRTRasterBand", dataType=_gdal_type(info.dtypes[0]), band=str(number))
-        SubElement(band, "Description").text = name
-        if name in _COLORS:
-            SubElement(band, "ColorInterp").text = _COLORS[name]
-        if info.nodata is not None:
-            SubElement(band, "NoDataValue").text = repr(info.nodata)
-        for tag, value, usual in (("Offset", info.offsets[0], 0.0), ("Scale", info.scales[0], 1.0)):
-            if value != usual:
-                SubElement(band, tag).text = repr(value)
-        source = SubElement(band, "SimpleSource")
-        SubElement(source, "SourceFilename", relativeToVRT="1").text = Path(info.source).name
-        SubElement(source, "SourceBand").text = "1"
-    return tostring(root, encoding="unicode")
