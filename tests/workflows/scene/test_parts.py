@@ -211,9 +211,7 @@ def test_the_tiles_are_known_from_the_headers(pair, asked):
 
 
 @pytest.mark.slow
-def test_rows_that_are_no_part_and_a_missing_folder_are_refused(pair, tmp_path):
-    with pytest.raises(OptionInvalid):
-        do(pair, InBatches(), SceneOptions(), [(0, 96)])
+def test_rows_that_are_no_part_are_refused(pair, tmp_path):
     options = SceneOptions(keep_maps=tmp_path / "maps")
     for rows in ((0, 1), (3, 900), (976, 0)):
         with pytest.raises(OptionInvalid) as caught:
