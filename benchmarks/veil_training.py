@@ -154,6 +154,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
     samples = draw_samples(crops_of(arguments.folders, arguments.samples, arguments.side, rng), rng)
+    torch.manual_seed(arguments.seed)  # for the weights that --fresh starts from
     network = VeilNetwork()
     if not arguments.fresh:
         network.load_state_dict({name: value.float() for name, value in load_weights(WEIGHTS).items()})

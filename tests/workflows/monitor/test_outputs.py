@@ -41,6 +41,17 @@ def test_outputs_are_as_stored_when_events_end_merge_and_part(tmp_path):
     assert_as_stored("monitor", contents(out), tmp_path)
 
 
+@pytest.mark.parametrize(("back", "ended"), [((), 3), ((HOUSE,), None)])
+def test_what_came_back_has_no_end_on_the_page(tmp_path, back, ended):
+    shown = [(), (HOUSE,), (HOUSE,), (), (), back, back]
+    write_series(tmp_path / "town", {f"2018-{month:02}": one for month, one in enumerate(shown, 1)})
+    options = MonitorOptions()
+    done = run_monitor([str(tmp_path / "town")], tmp_path / "out", options, None, finder=find_squares)
+    done.page(tmp_path / "page.html")
+    (event,) = contents(tmp_path)["page.html"]["events"]
+    assert event["ended"] == ended
+
+
 def test_all_tables_hold_the_same_events(town):
     out, done = town
     tables = [
