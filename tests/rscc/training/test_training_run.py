@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 from datasets import write_change_masks, write_levir_cc, write_single_date
 from safetensors.torch import load_file
+from stored import assert_as_stored
 from tiny_models import TinyTextEncoder, random_arrays, tiny_config
-from training_runs import LOSS, assert_same_tensors, settings, small_config, trained, whole_config
+from training_runs import LOSS, assert_same_tensors, log_of, settings, small_config, trained, whole_config
 
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig
@@ -28,7 +29,7 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     """Change head first, then captions from its cached trunk, as the shipped model is made."""
     monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
     lines: list[str] = []
-    train = {"select": "mask_f1", "epochs": 2, "batch_size": 4, "ema": 0.9}
+    train = {"select": "mask_f1", "epochs": 2, "batch_size": 4, "ema": 0.9, "bf16": False}
     masks = write_change_masks(tmp_path / "masks")
     paths = RunPaths(data=data, output=tmp_path / "first", masks=(masks,))
     head = trained(small_config(train, MASK_LOSS), paths, report=lines.append)
@@ -36,6 +37,7 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert 0 <= head.card.threshold <= 1
 
     train = {"epochs": 2, "batch_size": 4, "cache_features": True, "frozen": ["backbone", "change_head"]}
+    train["bf16"] = False
     second = small_config(train, LOSS | {"change_mask": 0}, card={"support": 5})
     paths = RunPaths(data=data, output=tmp_path / "second", trunk=str(head.path))
     folder = trained(second, paths, name="words", report=lines.append)
@@ -53,6 +55,9 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert folder.card.support == 5
     assert "7 training and 4 validation pairs" in card
     assert any(line.startswith("epoch 2") for line in lines)
+    logs = {f.path.parent.name: log_of(f.path.parent) for f in (head, folder)}
+    stated = {name: value for name, value in vars(folder.card).items() if name != "trained"}
+    assert_as_stored("training", {**logs, "card": stated}, tmp_path, rel=0.01)
 
     captioner = Captioner.load(folder.path, device="cpu")
     before, after = random_arrays(2)
