@@ -246,6 +246,7 @@ def test_new_models_start_as_the_released_codes_do() -> None:
     for part in (dirl.project, dirl.decoder.logits, dirl.decoder.layers[0].cross_attention.out):
         bound = math.sqrt(6 / sum(part.weight.shape))
         assert bound / 2 < float(part.weight.abs().max()) <= bound
+    assert not dirl.decoder.layers[0].cross_attention.out.bias.any()
     query = dirl.shared_layers[0].attention.query.weight
     assert float(query.abs().max()) <= math.sqrt(6 / (4 * WIDTH))
     assert float(fresh("dirl", "code-clevr-change").decoder.words.weight.std()) == pytest.approx(1, abs=0.3)
