@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from saved_models import saved, with_threshold
 from tiny_models import random_arrays, tiny_model
 
+from rscc import captioner as captioner_module
 from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable
 from rscc.facts import pair_captions
@@ -36,6 +39,12 @@ def test_the_threshold_of_the_card_decides(captioner) -> None:
             assert caption.text == NO_CHANGE_CAPTION
             assert caption.alternatives == ()
             assert caption.score == pytest.approx(1 - probability, abs=0.01)
+
+
+def test_the_detector_of_veils_knows_the_size_of_pixels(captioner, monkeypatch) -> None:
+    monkeypatch.setattr(captioner_module, "load_veil_detector", lambda device, gsd=0.5: gsd)
+    captioner.card = replace(captioner.card, gsd=0.75)
+    assert captioner.veils == 0.75
 
 
 def test_captions_are_words_with_scores_and_other_alternatives(captioner) -> None:

@@ -7,6 +7,7 @@ from rasters import ORIGIN, lonlat, north_up, read_pair, whole, write_dates
 from scipy import ndimage
 
 from tiling import ScenePair, Window
+from tiling.spectral import BandValues
 
 
 def town(seed=0):
@@ -36,6 +37,8 @@ def test_a_shift_is_told_and_with_align_taken_back(tmp_path):
         assert np.hypot(*pair.registration.left) < 0.1 and not pair.notes
         assert (pair.registration.cols, pair.registration.rows) == pytest.approx((3, -2), abs=0.1)
         first, second, valid = whole(pair)
+        bands = BandValues(pair, ("1", "2", "3")).read(Window(20, 20, 300, 200))
+        assert np.array_equal(bands, np.stack(pair.read(Window(20, 20, 300, 200))[:2]))
     assert valid.mean() > 0.98 and not valid[:2].any() and not valid[:, -3:].any()
     # Whole pixels are not interpolated.
     assert np.array_equal(first[:, 4:-4, 4:-4], second[:, 4:-4, 4:-4])

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from affine import Affine
 from rasters import ORIGIN, north_up, read_pair, refused_pair, textured, whole, write_dates, write_scene
 
 from tiling import NothingValid, ScenePair, Window, describe
@@ -184,3 +185,14 @@ def test_a_date_that_shows_nothing_is_reported(tmp_path, dtype, value, border):
     with ScenePair.open(before, after) as pair:
         (note,) = pair.notes
         assert note.startswith(f"{after}: ")
+
+
+def test_each_axis_is_smoothed_as_much_as_it_is_reduced(tmp_path):
+    stripes = np.zeros((3, 60, 360), np.uint8)
+    stripes[:, :, ::2] = 200  # of 0.25 m, four to a pixel of the other date
+    place = Affine.translation(*ORIGIN) * Affine.rotation(-0.5) * Affine.scale(0.25, -1)
+    before = write_scene(tmp_path / "before.tif", textured(60, 90), transform=north_up(cell=1.0))
+    after = write_scene(tmp_path / "after.tif", stripes, transform=place)
+    _, shown, valid = read_pair(before, after)
+    assert valid.mean() > 0.9
+    assert shown[:, valid].std() < 12 and shown[:, valid].mean() == pytest.approx(100, abs=5)

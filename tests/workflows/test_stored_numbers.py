@@ -97,9 +97,11 @@ def medium_steps():
 def stack_of_pairs():
     rng, count = np.random.default_rng(2), 9
     maps = {
-        (a, b): np.clip(rng.normal(0.75 if a <= 4 < b else 0.2, 0.2, (20, 20)), 0, 1).astype(np.float32)
+        (a, b): np.clip(
+            rng.normal((0.75 if a <= 4 < b else 0.2) + 0.03 * (b - a), 0.2, (20, 20)), 0, 1
+        ).astype(np.float32)
         for a in range(count)
-        for b in range(a + 1, min(count, a + 4))
+        for b in range(a + 1, min(count, a + 5))
     }
     steps = [step_probability(maps.get, step, count, 0.5) for step in range(count - 1)]
     pooled = {pair: float(one.mean()) for pair, one in maps.items()}
@@ -228,13 +230,14 @@ def pixels_of_scenes():
     shift, (site, share) = measure_shift(read, *size, 0.5), data_site(read, *size, whole)
     deep = (ground.reshape(3, -1) * 40).astype(np.uint16)
     deep[:, ::50] = 60_000
-    line = Normalization.fit(*(image.reshape(3, -1) for image in (ground, moved)))
+    clipped = np.where(moved < 70, 0, moved)  # with black that is bright on the date before
+    lines = [Normalization.fit(*(i.reshape(3, -1) for i in (ground, one))) for one in (moved, clipped)]
     return {
         "shift": shift.as_dict(),
         "stretch": [
             Stretch.fit(deep, one).as_dict() for one in (deep[:, ::-1], (deep / 250).astype(np.uint8))
         ],
-        "line": line.as_dict(),
+        "lines": [one.as_dict() for one in lines],
         "samples": [
             figures(one)
             for stretch in (True, False)

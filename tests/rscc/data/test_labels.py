@@ -8,6 +8,7 @@ from PIL import Image
 
 from rscc.data.labels import read_labelled
 from rscc.data.pairs import read_pair
+from rscc.data.single_dates import read_rows
 from rscc.errors import DatasetLayoutInvalid
 
 HEADER = "file,left,top,side,came,gone,named\n"
@@ -63,6 +64,11 @@ def test_each_row_of_a_pair_is_of_another_reader(folder) -> None:
 def test_a_wrong_line_is_told(folder, line) -> None:
     with pytest.raises(DatasetLayoutInvalid, match=r"labels\.csv, line 2"):
         read_labelled(folder, table(folder, line))
+
+
+def test_a_table_that_a_spreadsheet_saved_is_read(tmp_path) -> None:
+    (tmp_path / "t.csv").write_text("file,gsd_m\na.png,0.5\n", encoding="utf-8-sig")
+    assert read_rows(tmp_path / "t.csv") == [{"file": "a.png", "gsd_m": "0.5"}]
 
 
 def test_a_table_without_a_column_or_none_is_told(folder) -> None:

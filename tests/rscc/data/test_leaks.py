@@ -72,6 +72,10 @@ def test_what_cannot_be_read_is_named_and_an_empty_folder_is_refused(test_images
     assert result.training == 1
     with pytest.raises(DatasetLayoutInvalid):
         find_leaks(test_images, [broken])
+    (tmp_path / "label" / "train" / "label").mkdir(parents=True)
+    for folder in ("label/train", "label/train/label"):
+        drawn_ground(1, 60).save(tmp_path / folder / "a.png")
+    assert image_files(tmp_path / "label") == [tmp_path / "label" / "train" / "a.png"], "no mask"
     (tmp_path / "empty").mkdir()
     with pytest.raises(DatasetLayoutInvalid):
         image_files(tmp_path / "empty")

@@ -12,7 +12,16 @@ from PIL import Image
 from training_runs import sample
 
 from rscc.data.leaks import _grey
-from rscc.data.pairs import FLIPS, PairRecord, collate, contradicts_itself, flip_sample, read_mask, read_rgb
+from rscc.data.pairs import (
+    FLIPS,
+    PairRecord,
+    collate,
+    contradicts_itself,
+    flip_sample,
+    flip_words,
+    read_mask,
+    read_rgb,
+)
 from rscc.data.sources import CaptionText
 from rscc.errors import DatasetLayoutInvalid
 from rscc.text.vocabulary import Vocabulary
@@ -69,6 +78,11 @@ def test_an_image_that_pillow_refuses_is_named(error, tmp_path, monkeypatch) -> 
     monkeypatch.setattr(Image, "open", refuse)
     with pytest.raises(DatasetLayoutInvalid, match=r"odd\.png"):
         read_rgb(tmp_path / "odd.png")
+
+
+def test_a_right_angle_is_no_direction() -> None:
+    turned = flip_words("right of a left turn, at a right angle", "horizontal")
+    assert turned == "left of a right turn, at a right angle"
 
 
 @pytest.mark.parametrize("flip", FLIPS)

@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from datasets import WRITERS, write_levir_cc
@@ -17,9 +18,12 @@ from tiny_models import tiny_model
 from training_runs import SIDE, row_of
 
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import PairRecord
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.baselines import ALWAYS_NO_CHANGE, FREQUENT_CHANGE, NEAREST_PAIR, TEMPLATE_BY_COUNT
 from rscc.evaluation.evaluate import UNGATED, EvaluationOptions, evaluate, score_model
+from rscc.evaluation.picture_sheet import _table
+from rscc.evaluation.predictions import PairPrediction
 from rscc.evaluation.score_rows import PEOPLE, SUBSETS
 
 pytest.importorskip("pycocoevalcap")
@@ -114,6 +118,13 @@ def test_every_data_set_is_scored(dataset, subsets_found, compared, tmp_path, un
     assert all(row.mask is None for row in report.rows)
     assert report.as_text(compare=True).count("| compared: ") == compared
     assert json.loads(json.dumps(report.as_dict()))["run"]["dataset"] == dataset
+
+
+def test_no_cell_of_the_table_of_a_sheet_is_a_formula() -> None:
+    record = PairRecord("=cmd()", Path("a.png"), Path("b.png"), captions=("@sum",), changed=True)
+    prediction = PairPrediction("+1", changed=True, probability=None)
+    (row,) = csv.DictReader(io.StringIO(_table([(record, prediction)])))
+    assert not any(cell.startswith(("=", "+", "@")) for cell in row.values())
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """The papers' rows: complete, as printed, and set beside ours with what keeps the two apart."""
 
+from dataclasses import replace
+
 from report_checks import cells_of
 
 from rscc.evaluation.metrics import CaptionScores
@@ -49,3 +51,12 @@ def test_our_row_stands_where_its_cider_puts_it_and_last_without_one() -> None:
     assert cells[4][1:] == ["9", "beam of 3", "45.0", "–", "60.0", "100.0", "this run"]
     assert cells[5][1:] == ["9", "–", "50.0", "30.0", "–", "90.0", "First, Table 1; Second, Table 3"]
     assert compared_cells(own_row(cider=None, meteor=99.0))[-1][0] == "> ours"
+
+
+def test_other_numbers_of_pairs_are_no_ranking() -> None:
+    row, named = own_row(), {"title": "t", "ours": "o", "decoding": "d"}
+    texts = [
+        comparison(replace(row, captions=replace(row.captions, count=count)), PAPERS, **named)
+        for count in (8, 9, 10)
+    ]
+    assert ["no ranking" in text for text in texts] == [True, False, True]

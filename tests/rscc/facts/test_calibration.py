@@ -50,6 +50,8 @@ def test_no_pair_is_judged_by_a_fit_that_saw_it(monkeypatch) -> None:
 def test_a_logit_beyond_the_limit_is_no_surer() -> None:
     far = FLAG.probability(np.array([-1e3, -LOGIT_LIMIT, LOGIT_LIMIT, 1e3]), np.zeros(4))
     assert far[0] == far[1] < far[2] == far[3]
+    sure = FLAG.probability(np.zeros(2), np.array([LOGIT_LIMIT, 1e3]))
+    assert FLAG.b > 0 and sure[0] == sure[1]
 
 
 def test_more_evidence_never_lowers_a_probability() -> None:

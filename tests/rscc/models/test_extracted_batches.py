@@ -31,6 +31,15 @@ def extracted_of(cache: PairCache, indices, flips) -> torch.Tensor:
     return batch.extracted
 
 
+def test_what_another_extractor_found_is_not_taken_from_the_cache(data, tmp_path) -> None:
+    other, records = ChangeExtractor(Extraction(min_samples=40)), LevirCC(data, "train")
+    one, again, alone = (
+        store_extracted(extractor, records, tmp_path / folder, size=64, grid=(4, 4))
+        for extractor, folder in ((EXTRACTOR, "shared"), (other, "shared"), (other, "alone"))
+    )
+    assert np.array_equal(again, alone) and not np.array_equal(one, again)
+
+
 @pytest.mark.parametrize("kind", ["images", "features"])
 def test_batches_carry_what_was_extracted_turned_as_their_pairs(data, tmp_path, kind) -> None:
     records = LevirCC(data, "train")

@@ -121,6 +121,9 @@ def test_the_description_decides_bands_scaling_patch_and_threshold(tasks, tmp_pa
     assert described.bands == ("B02", "B03", "B04", "B08") and described.mean == (1.0,)
     assert detector.card.threshold == 0.7 and detector.card.search_size >= 96
     assert detector(*torch.zeros(2, 1, 3, 64, 64), torch.zeros(1, 2, 4, 64, 64)).shape == (1, 64, 64)
+    path.with_suffix(".toml").write_text('bands = ["B02", "B03", "B04", "B08"]\n')
+    described = load_torchgeo(path, card()).card.detector
+    assert (described.mean, described.std) == ((0.0,), (1.0,)), "values as they are in the file"
 
 
 class Harmful:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from drawn_veils import with_clouds, with_haze, with_look_alikes, with_other_light, with_weather
 
+from rscc.visibility import detector as detector_module
 from rscc.visibility.cells import CELL, CHANNELS, MARGIN, WHOLE, cells_of
 from rscc.visibility.detector import (
     CLOUD,
@@ -156,7 +157,7 @@ def test_a_small_cloud_needs_lost_contrast_and_haze_does_not_spread_it():
         assert not hidden[:20].any() and not hidden[:, :20].any()
 
 
-def test_what_is_found_depends_on_the_surroundings_alone():
+def test_what_is_found_depends_on_the_surroundings_alone(monkeypatch):
     torch.manual_seed(1)
     detector = VeilDetector(VeilNetwork(), torch.device("cpu"))
     rng = np.random.default_rng(0)
@@ -170,6 +171,9 @@ def test_what_is_found_depends_on_the_surroundings_alone():
     # The last bits of a convolution depend on the width: a value between two steps may be rounded either way.
     difference = np.abs(whole[2:].astype(int) - part[2:])
     assert difference.max() <= 1 and (difference > 0).mean() < 1e-3
+    monkeypatch.setattr(detector_module, "_WIDTH", 2 * WHOLE)
+    narrow = detector.layers(before, after)[:, :, WHOLE:][:, :, far]
+    assert np.abs(narrow.astype(int) - whole).max() <= 1, "columns that are looked at one after the other"
 
 
 def test_drawn_weather_says_where_it_is(ground, rng):

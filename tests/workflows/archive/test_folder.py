@@ -14,7 +14,7 @@ from damage import STEPS, Steps, kill
 from filelock import FileLock
 
 from workflows.archive.claim import Claim, claim_shard
-from workflows.archive.folder import MARK, ArchiveFolder
+from workflows.archive.folder import ITEM, MARK, PAGE, REPORT, STYLE, THUMBNAILS, ArchiveFolder
 from workflows.errors import ArchiveBusy, FolderOccupied, MarkMissing, OutputNotWritable
 
 OLD = {"changes.geojson": b"old", "item.json": b"{}"}
@@ -216,6 +216,13 @@ def test_files_of_people_beside_a_report_stay_but_for_its_page(tmp_path, report)
     claim.install("a", {"changes.geojson": report})
     assert files(place) == {"changes.geojson": report, **theirs}
     assert not claim.folder.failure("a").exists()
+
+
+def test_a_pair_that_fails_keeps_nothing_of_its_report(tmp_path):
+    ours = (REPORT, STYLE, ITEM, PAGE, THUMBNAILS)
+    claim = made(tmp_path / "archive", dict.fromkeys(ours, b"{}"))
+    claim.fail("a", {"line": "no"})
+    assert not claim.folder.pair_folder("a").exists()
 
 
 @pytest.mark.parametrize("before", [None, OLD])

@@ -1,6 +1,7 @@
 """A random sample of an archive: every change as likely as any other, and a report that can be marked."""
 
 import json
+import shutil
 
 import pytest
 from archive_rows import change, fill, report
@@ -68,6 +69,11 @@ def test_what_cannot_be_drawn_from_is_refused(tmp_path, archive):
         draw_sample(archive, 12)
     path.unlink()
     assert len(draw_sample(archive, 12).changes) == 5, "those of the other pairs"
+
+
+def test_a_pair_that_is_in_no_table_is_not_drawn(archive):
+    shutil.copytree(archive / "pairs" / "d", archive / "pairs" / "left")
+    assert draw_sample(archive, 100).run["sample"]["changes"] == 12
 
 
 def test_the_command_draws_a_sample_and_says_what_its_verdicts_come_to(rscc_command, archive, tmp_path):

@@ -37,3 +37,13 @@ def test_what_is_there_is_kept_and_what_is_no_report_is_refused(rscc_command, ma
     code, _, err = rscc_command("convert", made, tmp_path / "other.fgb")
     assert code == 2 and "report.geojson" in err
     assert not (tmp_path / "other.fgb").exists()
+
+
+def test_the_summary_is_of_the_changes_that_were_selected(rscc_command, tmp_path):
+    trees = change(2, 12.6, direction="disappeared", came=(), gone=("trees",))
+    made = report(change(1, direction="appeared", came=("building",)), trees, summary={"text": "both"})
+    made = made.write(tmp_path / "r.geojson")
+    assert rscc_command("convert", made, tmp_path / "t.geojson", "--only", "trees")[0] == 0
+    selected = json.loads((tmp_path / "t.geojson").read_text())
+    assert [one["id"] for one in selected["features"]] == [2]
+    assert selected["rscc"]["summary"]["changes"] == 1

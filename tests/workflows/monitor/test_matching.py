@@ -56,6 +56,13 @@ def test_a_withdrawn_event_keeps_its_id_and_gets_it_back():
     assert (other[1].live, other[2].found.kind) == (False, "road")
 
 
+def test_a_new_event_is_no_part_of_one_that_was_withdrawn():
+    whole, parts = event((0, 0, 10, 10)), [event((0, 0, 3, 3)), event((6, 6, 9, 9))]
+    assert run([whole], parts)[2].split_from == (1,)
+    withdrawn = run([whole], [], [event((0, 0, 3, 3)), event((6, 6, 9, 9))])
+    assert all(not one.split_from for one in withdrawn.values())
+
+
 def test_of_two_that_are_nearly_as_near_the_one_that_was_not_withdrawn_goes_on():
     stored = run([event((0, 0, 10, 10))], [event((7.5, 0, 17.5, 10))], [event((3, 0, 13, 10))])
     assert {number: one.live for number, one in stored.items()} == {1: False, 2: True}

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from workflows.monitor.discovery import find_scenes
 from workflows.monitor.folder import MonitorFolder
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
-from workflows.monitor.places import add_scenes
+from workflows.monitor.places import KnownScene, _is_twin, add_scenes
 
 
 def update(out, *sources, finder=find_squares, **options):
@@ -337,3 +338,20 @@ def test_the_outputs_are_no_scenes(tmp_path):
     update(tmp_path / "out", tmp_path)
     write_painted(tmp_path / "out" / "places" / "2018-11.tif")
     assert update(tmp_path / "out", tmp_path).update.scenes == 5
+
+
+def test_clouds_of_a_table_come_before_those_of_a_scene(tmp_path):
+    for name, square in (("a", ()), ("b", (HOUSE,))):
+        write_painted(tmp_path / f"{name}.tif", square, tags={"CLOUD_COVER": "40"})
+    table = tmp_path / "pairs.csv"
+    table.write_text("before,after,date_before,date_after,cloud_after\na.tif,b.tif,2018-01,2018-02,0\n")
+    clouds = {scene.name: scene.cloud for scene in find_scenes([str(table)], MonitorOptions()).scenes}
+    assert clouds == {"a.tif": 40, "b.tif": 0}
+
+
+def test_a_scene_whose_file_is_gone_is_no_twin(tmp_path):
+    new = KnownScene("a.tif", str(tmp_path / "new" / "a.tif"), "2018-01", "key", 0.5)
+    old = replace(new, source=str(tmp_path / "a.tif"))
+    assert not _is_twin(old, new)
+    (tmp_path / "a.tif").touch()
+    assert _is_twin(old, new)

@@ -52,6 +52,15 @@ def test_what_came_back_has_no_end_on_the_page(tmp_path, back, ended):
     assert event["ended"] == ended
 
 
+def test_ground_without_data_does_not_make_a_picture_pale():
+    values = np.random.default_rng(0).integers(4000, 6000, (3, 40, 40)).astype(np.uint16)
+    valid = np.ones((40, 40), bool)
+    valid[:30] = False
+    values[:, ~valid] = 0
+    shown = pictures._stretched(values, valid)[:, valid]
+    assert shown.min() == 0 and shown.max() == 255 and 110 < shown.mean() < 145
+
+
 def test_all_tables_hold_the_same_events(town):
     out, done = town
     tables = [

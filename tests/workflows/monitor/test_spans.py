@@ -18,12 +18,12 @@ def series_of(count):
 
 
 def finder(steps, spans, off=0):
-    """Find the steps at some dates in the middle of a span; every other span dates them ``off`` later."""
+    """Find the steps at some dates in the middle of a span, dated ``off`` too late and too early by turns."""
 
     def find(series, progress):
         numbers = [scene.number for scene in series.scenes]
         spans.append(len(numbers))
-        late = off * (len(spans) % 2)
+        late = off * (-1) ** len(spans)
         return [
             FoundEvent(
                 MultiPolygon([box(step, 0, step + 0.5, 1)]),

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from tiling import TileGrid, Window
 from workflows.monitor.stack.pairs import REACH, near_pairs
+from workflows.monitor.stack.step_maps import _changed_area
 from workflows.monitor.stack.steps import step_probability
 from workflows.monitor.stack.visibility import ALIKE, next_step, shown_by_dates, went_back
 
@@ -128,3 +130,14 @@ def test_pixels_without_data_count_for_neither_side():
 
     found = np.stack([step_probability(read, step, 8, ALIKE) for step in range(7)])
     assert [np.flatnonzero(one >= 0.5).tolist() for one in found.T] == [[3], [3]]
+
+
+def test_the_tiles_beside_what_changed_are_looked_at_too():
+    grid, whole = TileGrid(400, 400, 64, 16), Window(0, 0, 400, 400)
+    values = np.zeros((400, 400), np.float32)
+    values[180:190, 230:240] = 0.9
+    area = _changed_area(lambda top, bottom, band: values[top:bottom], grid, whole, [0.5])
+    (number,) = [tile.index for tile in grid if values[tile.core.slices(whole)].any()]
+    (row, col), edges = divmod(number, grid.shape[1]), (grid.rows.edges, grid.columns.edges)
+    assert (area.row_off, area.row_end) == (edges[0][row - 1], edges[0][row + 2])
+    assert (area.col_off, area.col_end) == (edges[1][col - 1], edges[1][col + 2])

@@ -70,9 +70,10 @@ def test_each_change_of_state_is_one_line_told_once(tmp_path):
 def test_what_a_killed_run_told_and_did_not_record_is_not_told_again(tmp_path):
     target = tmp_path / "notices.jsonl"
     one, other = ({"specversion": "1.0", "source": "urn:m", "id": f"town/{number}"} for number in (1, 2))
-    for notices in ([one], [one, other], [one, other]):
+    elsewhere = {**one, "source": "urn:n"}
+    for notices in ([one], [one, other], [one, other], [elsewhere]):
         send(notices, str(target), ANYWHERE)
-    assert [json.loads(line)["id"] for line in target.read_text().splitlines()] == ["town/1", "town/2"]
+    assert [json.loads(line) for line in target.read_text().splitlines()] == [one, other, elsewhere]
 
 
 def test_a_line_that_a_killed_run_left_is_completed(tmp_path):

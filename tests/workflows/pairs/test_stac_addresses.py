@@ -9,6 +9,8 @@ from servers import DATA, item, lines, pairs_of, read, serving, stac_catalog, st
 
 from tiling import AddressForbidden
 from workflows.errors import CatalogInvalid
+from workflows.pairs.options import CatalogOptions
+from workflows.pairs.stac_items import _access
 
 FIRST, SECOND = item("a", "2015-01-01"), item("b", "2016-01-01")
 catalog = partial(stac_catalog, "top")
@@ -176,3 +178,16 @@ def test_offline_asks_nobody(tmp_path, server, monkeypatch):
     (tmp_path / "api.json").write_text(json.dumps({**catalog(), "conformsTo": []}))
     with pytest.raises((CatalogInvalid, AddressForbidden)):
         read(tmp_path / "api.json", offline=True, collections=("c",))
+
+
+@pytest.mark.parametrize(
+    ("source", "own"),
+    [
+        ("http://10.0.0.5/stac", "10.0.0.5:80"),
+        ("https://me:key@stac.local/api", "stac.local:443"),
+        ("http://[::1]:8080/c.json", "[::1]:8080"),
+    ],
+)
+def test_a_server_that_the_user_named_may_lead_to_itself(source, own):
+    access = _access(source, CatalogOptions(allow_hosts=("maps.example",)))
+    assert access.hosts == ("maps.example", own)

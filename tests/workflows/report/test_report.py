@@ -4,7 +4,8 @@ from archive_rows import change
 from report_checks import load_valid
 from shapely.geometry import box
 
-from workflows import Report
+from workflows import Report, SceneOptions
+from workflows.report.change import selected
 
 
 def changed(geometry, number=1, **values):
@@ -41,3 +42,17 @@ def test_a_notebook_shows_summary_and_largest_changes_with_nothing_of_a_caption_
     assert shown.startswith("<p>23 changes were found")
     assert shown.count("<tr>") == 21 and "and 3 smaller" in shown
     assert shown.index("<td>23</td>") < shown.index("<td>22</td>")
+
+
+def test_a_direction_selects_by_classes_or_where_none_is_known_by_itself():
+    came, gone = ({"came": ("building",)}, {"gone": ("trees",)})
+    changes = [
+        change(1, direction="appeared", **came),
+        change(2, direction="disappeared", **gone),
+        change(3, direction="replaced", **came, **gone),
+        change(4, direction="appeared"),
+    ]
+    for direction, ids in (("appeared", [1, 3, 4]), ("disappeared", [2, 3]), (None, [1, 2, 3, 4])):
+        assert [one.id for one in selected(changes, SceneOptions(direction=direction))] == ids
+    assert [one.id for one in selected(changes, SceneOptions(only=("trees",), direction="appeared"))] == []
+    assert [one.id for one in selected(changes, SceneOptions(only=("trees",)))] == [2, 3]

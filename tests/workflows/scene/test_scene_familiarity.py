@@ -8,9 +8,13 @@ import pytest
 import rasterio
 from captioners import BrightnessCaptioner, FactCaptioner, captioned, kept
 from scene_pairs import make_pair
+from shapely.geometry import MultiPolygon, box
 
 from rscc.facts.answers import ANSWERS
+from tiling import Window
 from workflows import SceneOptions
+from workflows.scene import evidence
+from workflows.scene.evidence import familiarities
 from workflows.scene.remake import remake
 
 PLACES = [(20, 20, 20, 24, 180), (260, 380, 20, 24, 180)]
@@ -121,3 +125,20 @@ def _roughen(path, low, high):
         pixels = file.read()
         pixels[:, 20:60, 20:68] = np.random.default_rng(7).integers(low, high, (1, 40, 48))
         file.write(pixels)
+
+
+def test_a_change_is_as_familiar_as_its_ground_and_the_scene():
+    logits = np.full((40, 40), -2.0)
+    logits[:, 30:] = np.nan
+    logits[:, :10] = 4.0
+
+    def familiarity(window):
+        return logits[window.slices(area)]
+
+    area = Window(0, 0, 40, 40)
+    maps = SimpleNamespace(area=area, has_familiarity=True, familiarity=familiarity)
+    left, nowhere = (MultiPolygon([box(x, 18, x + 1, 20)]) for x in (1, 39))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "NEAR", 4)
+        found = familiarities([left, nowhere], maps)
+    assert found == pytest.approx([1 / (1 + np.exp(-2.0)), 0.5])

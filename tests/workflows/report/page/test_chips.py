@@ -11,10 +11,12 @@ import pytest
 from pages import made_report, square
 from PIL import Image
 from scene_pairs import GROUND, make_pair
+from shapely.geometry import MultiPolygon, box
 
+from tiling import Window
 from workflows.report.formats.layers import CHIP_FIELDS
 from workflows.report.page import chips as chips_module
-from workflows.report.page.chips import SIDE, chips_of
+from workflows.report.page.chips import SIDE, _chip, chips_of
 
 SIZE = (300, 420)
 
@@ -47,6 +49,12 @@ def test_a_chip_shows_its_change_in_the_middle_with_its_outline(made, tmp_path):
     assert (large[..., 0] - large[..., 2] <= 60).all(), "none where it would hide what it goes around"
     assert max(large.shape) == SIDE and large[20:32, 28:40].mean() > 230, "of a large change its middle"
     assert all(max(pixels(one).shape) == SIDE for one in chips[3])
+
+
+def test_ground_without_data_is_white():
+    nothing = Image.new("RGBA", (60, 60))
+    chip = pixels(_chip(nothing, MultiPolygon([box(2, 2, 5, 5)]), Window(0, 0, 60, 60)))
+    assert chip[30:, 30:].min() > 250
 
 
 @pytest.mark.slow
