@@ -86,6 +86,11 @@ def test_a_step_shorter_than_two_tolerances_is_straightened_at_the_mean_of_its_s
     assert corners(regularized(L_SHAPE.difference(box(40, 0, 52, 4)), 1.5)) == [10]
 
 
+def test_an_outline_that_would_lose_a_tenth_of_its_area_stays():
+    pole = shapely.union(box(0, 0, 36, 40), box(36, 20, 136, 22))
+    assert regularized(pole, 2.0) is pole
+
+
 @pytest.mark.parametrize(
     "shape",
     [

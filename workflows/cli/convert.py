@@ -94,7 +94,7 @@ def convert(
 
         read = remake(read, options, maps)
         terminal.warn(*read.run["remade"]["warnings"])
-    read = replace(read, changes=selected(read.changes, options)).recounted()
+    read = replace(read, changes=selected(read.changes, options))
     if output == STDOUT:
         for change in read.changes:
             print_json(feature_of(change))

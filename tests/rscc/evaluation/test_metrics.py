@@ -56,6 +56,9 @@ def test_meteor_of_all_counts_is_meteor(java_scorer) -> None:
     assert again.counts["meteor"] == pytest.approx(counts[:2]), "a later call counts only its own pairs"
     assert 100 * meteor_of_counts(counts.sum(0)) == pytest.approx(scores.meteor)
     assert 100 * meteor_of_counts(counts) == pytest.approx(list(scores.per_pair["meteor"].values()))
+    near = {"x": "a house was constructed beside the roads", "y": "a large villa"}  # stems and synonyms
+    other = java_scorer.score(near, {"x": ["houses were built beside a road"], "y": ["a big house"]})
+    assert 100 * meteor_of_counts(other.counts["meteor"].sum(0)) == pytest.approx(other.meteor)
     intervals = caption_intervals(scores, Resamples(3))
     assert intervals["meteor"][0] <= scores.meteor <= intervals["meteor"][1]
     assert intervals["s_m"][0] <= scores.s_m <= intervals["s_m"][1]

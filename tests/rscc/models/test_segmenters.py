@@ -39,6 +39,15 @@ def test_masks_have_the_images_size_and_one_per_prompt(folder) -> None:
         assert masks.shape == (count, height, width) and masks.dtype == bool
 
 
+def test_prompts_of_an_image_that_is_not_square_lie_where_they_lay(folder, monkeypatch) -> None:
+    segmenter, given = load_segmenter(f"sam:{folder}"), {}
+    forward = segmenter._sam.forward
+    monkeypatch.setattr(segmenter._sam, "forward", lambda **named: given.update(named) or forward(**named))
+    boxes = np.array([[0, 0, 40, 7]], np.float32)
+    segmenter.segment(image(7, 40), boxes, boxes[:, :2])
+    assert given["input_boxes"].flatten().tolist() == [0, 0, 64, 11]
+
+
 def test_sam_sees_what_its_own_processor_would_show(folder) -> None:
     """Sizes, scales and normalisation are those of transformers' own preparation."""
     from transformers import SamImageProcessor

@@ -73,6 +73,13 @@ def test_batched_equals_single(encoder: TextEncoder) -> None:
         torch.testing.assert_close(encoder.encode([text])[0], vector, atol=1e-5, rtol=1e-4)
 
 
+def test_a_long_text_leaves_room_for_a_prompt(encoder: TextEncoder) -> None:
+    given = encoder.embed_tokens(["two villas " * 60], room=4)
+    joined = insert_prompt(*given, torch.zeros(4, encoder.token_width))
+    assert joined[0].shape[1] == encoder.max_tokens
+    assert encoder.encode_embeddings(*joined).isfinite().all()
+
+
 def test_a_prompt_stands_behind_the_first_token_and_matters(encoder: TextEncoder) -> None:
     embeddings, mask = encoder.embed_tokens(TEXTS, room=4)
     prompt = torch.randn(4, encoder.token_width, generator=torch.Generator().manual_seed(1))
