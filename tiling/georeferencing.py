@@ -1,6 +1,7 @@
 """Read the position of a raster on the map: an affine transform, or ground control points (GCPs)."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,10 +31,18 @@ _LEAST_GSD = 1e-6
 _PICTURES = ("PNG", "JPEG")
 
 
-def read_georeferencing(
-    shown: str, file: DatasetReader
-) -> tuple[Any, Affine, tuple[GroundControlPoint, ...], float]:
-    """Return the position of an open raster: ``crs``, ``transform``, ``gcps`` and ``gsd`` of its header.
+@dataclass(frozen=True)
+class Georeferencing:
+    """Position of a raster; see :class:`tiling.scene.SceneInfo`."""
+
+    crs: Any
+    transform: Affine
+    gcps: tuple[GroundControlPoint, ...]
+    gsd: float
+
+
+def read_georeferencing(shown: str, file: DatasetReader) -> Georeferencing:
+    """Return the position of an open raster.
 
     Raises:
         MissingGeoreferencing: there is none, or an impossible one.
@@ -72,7 +81,7 @@ def read_georeferencing(
     gsd = float(np.sqrt(width * height))
     if not gsd > _LEAST_GSD:
         raise no_area
-    return crs, transform, gcps, gsd
+    return Georeferencing(crs, transform, gcps, gsd)
 
 
 def fitted(gcps: Sequence[GroundControlPoint]) -> Affine:

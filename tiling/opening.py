@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import rasterio
 from rasterio.enums import ColorInterp, MaskFlags
@@ -46,8 +47,12 @@ _HEAD = 1024
 _WITH_TEXTS = ("GTiff", "JP2OpenJPEG")
 
 
-# An open raster, the local files that hold its pixels, and its masks and overviews.
-_Opened = tuple[DatasetReader, list[Path], list[Path]]
+class _Opened(NamedTuple):
+    """An open raster, the local files that hold its pixels, and its masks and overviews."""
+
+    dataset: DatasetReader
+    parts: list[Path]
+    beside: list[Path]
 
 
 @contextmanager
@@ -89,7 +94,7 @@ def _checked(location: Location) -> DatasetReader:
 def _opened(location: Location) -> _Opened:
     shown, source = location.shown, location.source
     if location.local is None:
-        return _open_remote(shown, source), [], []
+        return _Opened(_open_remote(shown, source), [], [])
     if location.member is not None:
         with open_member(shown, location.local, location.member) as file:
             head = file.read(_HEAD)
@@ -98,13 +103,13 @@ def _opened(location: Location) -> _Opened:
             driver = _driver(shown, head)
             file.seek(0)
             check_texts(shown, driver, file)
-        return _open_as(shown, source, driver), [location.local], []
+        return _Opened(_open_as(shown, source, driver), [location.local], [])
     path, sidecars = Path(source), Sidecars()
     head = _head(shown, path)
     if looks_like_vrt(head):
         return _open_vrt(shown, path, sidecars)
     beside = _check_sidecars(shown, path, sidecars)
-    return _open_as(shown, path, _driver(shown, head)), [path], beside
+    return _Opened(_open_as(shown, path, _driver(shown, head)), [path], beside)
 
 
 def _open_remote(shown: str, source: str) -> DatasetReader:
@@ -134,7 +139,7 @@ def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> _Opened:
     names = {source: _check_source(shown, source, sidecars, vrt.bands[source]) for source in vrt.sources}
     beside = _check_sidecars(shown, path, sidecars)
     mask = next((pinned(shown, str(file), "GTiff") for file in beside if file.suffix.lower() == MASK), None)
-    return _open_as(shown, vrt.text(names, mask), "VRT"), [path, *vrt.sources], beside
+    return _Opened(_open_as(shown, vrt.text(names, mask), "VRT"), [path, *vrt.sources], beside)
 
 
 def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:

@@ -138,13 +138,10 @@ def files_of(scene: str | Path | SceneInfo, access: Access = ANYWHERE) -> set[st
 
 
 def _described(location: Location, access: Access, file: DatasetReader) -> SceneInfo:
-    crs, transform, gcps, gsd = read_georeferencing(location.shown, file)
+    position = read_georeferencing(location.shown, file)
     real = [np.dtype(dtype) for dtype in file.dtypes if dtype != "complex_int16"]
     return SceneInfo(
-        crs=crs,
-        transform=transform,
-        gcps=gcps,
-        gsd=gsd,
+        **vars(position),
         path=location.shown,
         source=location.source,
         driver=file.driver,
