@@ -80,11 +80,11 @@ def kind_by_name(name: str, bands: int = 1) -> str | None:
     """
     path = PurePosixPath(name.lower())
     words = _words(path.stem)
-    few = bands <= 2
-    told = [kind for kind, pattern in _ALWAYS.items() if _any(pattern, words)]
-    told += [kind for kind, pattern in _OF_ONE_BAND.items() if few and _any(pattern, words)]
-    told += [kind for kind, pattern in _FOLDERS.items() if few and _any(pattern, path.parts[:-1])]
-    return told[0] if told else None
+    places = [(_ALWAYS, words)]
+    if bands <= 2:
+        places += [(_OF_ONE_BAND, words), (_FOLDERS, list(path.parts[:-1]))]
+    kinds = (kind for patterns, named in places for kind, pattern in patterns.items() if _any(pattern, named))
+    return next(kinds, None)
 
 
 def _any(pattern: str, words: Iterable[str]) -> bool:
