@@ -122,10 +122,10 @@ class CaptionDecoder(Decoder):
     """Words from difference tokens.
 
     Attributes:
-        hidden: id of padding that words may not see; None where it only follows them.
+        masked: id of the padding that self-attention masks; None where padding only follows the words.
     """
 
-    hidden: int | None = None
+    masked: int | None = None
 
     def __init__(self, *, config: ModelConfig, vocabulary_size: int, layer: type[DecoderLayer]):
         super().__init__()
@@ -148,7 +148,7 @@ class CaptionDecoder(Decoder):
     def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
         """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
         x = words = attended = self._embed(tokens)
-        known = None if self.hidden is None else tokens != self.hidden
+        known = None if self.masked is None else tokens != self.masked
         for layer in self._typed_layers():
             x, words, attended = layer(x, memory, known)
         return DecoderOutput(logits=self.logits(x), hidden=x, words=words, attended=attended)

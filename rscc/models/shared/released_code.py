@@ -47,7 +47,7 @@ class ReleasedDecoder(CaptionDecoder):
         finish: nn.Module,
     ):
         super().__init__(config=config, vocabulary_size=vocabulary_size, layer=layer)
-        self.hidden = pad
+        self.masked = pad
         self.words = nn.Embedding(vocabulary_size, config.word_width, padding_idx=pad)
         del self.positions
         self.register_buffer("positions", sinusoids(config.max_words, config.word_width), persistent=False)
