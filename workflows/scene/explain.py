@@ -22,10 +22,10 @@ from workflows.report.change import GIVEN, SEEN, Change
 from workflows.report.record import of_scenes
 from workflows.report.report import Report
 from workflows.report.scenes import in_pixels, read_scenes
-from workflows.scene.evidence import ROAD_REACH, evidence_of
+from workflows.scene.evidence import evidence_of
 from workflows.scene.group import group
 from workflows.scene.maps import ChangeMaps
-from workflows.scene.opening import OpenPair, open_pair, tile_grid
+from workflows.scene.opening import OpenPair, margin_of, open_pair, tile_grid
 from workflows.scene.pictures.explain import pixel_of
 from workflows.scene.pixels import clipped, window_around
 from workflows.scene.remake import maps_of_report
@@ -159,7 +159,7 @@ def _detected(report: Report, change: Change, captioner: Captioner) -> Iterator[
                 f"{printable(report.source)}: change {change.id} does not lie on the ground that "
                 f"{before.path} and {after.path} both show; give BEFORE and AFTER of this report"
             )
-        around = window_around(outline, ROAD_REACH + captioner.card.position_size)
+        around = window_around(outline, margin_of(captioner.card))
         opened = replace(opened, grid=tile_grid(opened.frame, captioner.card, options, around))
         with detected(opened, captioner) as (maps, _, _):
             yield opened, maps

@@ -170,6 +170,11 @@ def search_area(
     return area if given is None else _ground_around(given, frame, area, card)
 
 
+def margin_of(card: ModelCard) -> int:
+    """Return the pixels around a change that its facts depend on."""
+    return ROAD_REACH + card.position_size
+
+
 def _ground_around(given: GivenLayer, frame: Frame, area: Window, card: ModelCard) -> Window:
     """Return the pixels around all given changes that lie in ``area``; of no changes one pixel of it."""
     if not given.outlines:
@@ -180,7 +185,7 @@ def _ground_around(given: GivenLayer, frame: Frame, area: Window, card: ModelCar
             f"{printable(given.name)}: none of its {counted(len(given.outlines), 'polygon')} lies on the "
             "ground that both scenes show; check its place and its coordinate reference system"
         )
-    ground = window_around(shapely.box(*shapely.total_bounds(inside)), ROAD_REACH + card.position_size)
+    ground = window_around(shapely.box(*shapely.total_bounds(inside)), margin_of(card))
     return ground.intersection(area)
 
 
@@ -192,8 +197,7 @@ def _tiles_near(
     if not inside:
         return ()
     boxes = shapely.box(*np.array([tile.window.bounds for tile in grid], dtype=float).T)
-    reach = ROAD_REACH + card.position_size
-    near = shapely.STRtree(inside).query(boxes, predicate="dwithin", distance=reach)[0]
+    near = shapely.STRtree(inside).query(boxes, predicate="dwithin", distance=margin_of(card))[0]
     return tuple(np.unique(near).tolist())
 
 
