@@ -153,7 +153,7 @@ class TileGrid:
         anchor: column and row of the scene's first pixel on an endless lattice of pixels. Tiles start at
             multiples of ``tile - overlap`` on it.
         area: requested pixels, cut to the scene (default: all). The grid has the tiles that touch it; windows
-            are the same for every area, cores are cut to it. It is not empty.
+            are the same for every area, cores are cut to it. It must not be empty.
     """
 
     def __init__(

@@ -96,7 +96,11 @@ def road_logits(answers: np.ndarray) -> np.ndarray | None:
 
 
 def new_roads(logits: np.ndarray) -> np.ndarray:
-    """Return the probability of a new road at each position, (h, w) float32, from :meth:`RoadHead.maps`."""
+    """Return the probability of a new road at each position, (h, w) float32 in 0..1.
+
+    Args:
+        logits: (:data:`CHANNELS`, h, w), see :meth:`RoadHead.maps`.
+    """
     before, after = expit(logits.astype(np.float32))
     new: np.ndarray = after * (1 - ndimage.maximum_filter(before, 3, mode="nearest"))
     return new

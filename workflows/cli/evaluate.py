@@ -86,7 +86,6 @@ def evaluate(
     terminal: Terminal,
 ) -> None:
     """Score a model and simple baselines: captions of all, changed and unchanged pairs, and change masks."""
-
     if (data is None) == (stacks is None):
         raise OptionInvalid("give either --data, captioned pairs, or --stacks, series with dated truth")
     if stacks is not None:
@@ -159,7 +158,6 @@ def _evaluate_stacks(
 
 def _check_outputs(outputs: list[Path], overwrite: bool, inputs: tuple[Path, ...]) -> None:
     """Refuse outputs with the same name, existing outputs without ``overwrite``, and files of the inputs."""
-
     for number, path in enumerate(outputs):
         if path.resolve() in [other.resolve() for other in outputs[:number]]:
             raise OptionInvalid(f"{path}: two outputs have this name; give them different names")

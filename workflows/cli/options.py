@@ -54,7 +54,6 @@ def read_html_size(text: str) -> int:
 
 def moved_scenes(before: str | None, after: str | None) -> tuple[str, str] | None:
     """Return where the scenes of a report are now; None if they have not moved."""
-
     if (before is None) != (after is None):
         raise OptionInvalid(f"{before or after}: give both --before and --after, or neither")
     return None if before is None or after is None else (before, after)

@@ -27,6 +27,7 @@ class Scene:
         name: its name in messages and in names of pairs: its path under the source, or the id of its item.
         location: path or address to open; it may contain secrets.
         date: ISO date as precise as is known; empty if unknown.
+        cloud: cloud cover in percent; None if unknown.
         footprint: in degrees of WGS84, cut at 180 degrees.
         content: what a raster of a folder shows; None if unknown.
         note: what is doubtful about its date, without its name; None if nothing is.

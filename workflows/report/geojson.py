@@ -56,7 +56,7 @@ def json_text(value: Any) -> str:
 def json_lines(
     head: Mapping[str, Any], values: Iterable[Mapping[str, Any]], name: str = "features"
 ) -> Iterator[str]:
-    """Yield the text of an object whose last member is a list, one value a line: texts compare by line."""
+    """Yield the text of an object whose last member, ``name``, is a list with one value a line."""
     yield f"{json_text(head)[:-1]}, {json_text(name)}: ["
     start = "\n"
     for value in values:
