@@ -88,7 +88,7 @@ def convert(
         raise OptionInvalid("--context has an effect only with --threshold, --min-area or --group-distance")
     if target is not None:
         check_free([target], overwrite, (report,))
-    read = open_report(report).recounted()
+    read = open_report(report)
     if is_remade:
         from workflows.scene.remake import remake
 
