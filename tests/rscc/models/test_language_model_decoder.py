@@ -7,6 +7,7 @@ from tiny_models import check_steps
 
 from rscc.errors import ModelFolderInvalid
 from rscc.models.language_model_decoder import LanguageModelDecoder
+from rscc.models.shared.generation import SearchRules, beam_search, greedy_search
 from rscc.text.tokenizer import TokenizerVocabulary, load_vocabulary
 
 pytestmark = pytest.mark.slow
@@ -46,6 +47,21 @@ def test_steps_equal_teacher_forcing_also_of_selected_rows(decoder) -> None:
     tokens = torch.randint(4, len(decoder.vocabulary), (2, 7), generator=torch.Generator().manual_seed(3))
     tokens[:, 0] = decoder.vocabulary.bos
     check_steps(decoder, memory, tokens, rows=torch.tensor([1, 0]))
+
+
+def test_a_beam_of_one_is_greedy_and_batches_are_single_samples(decoder) -> None:
+    memory, words = decoder.prefix(visual(), PROMPTS), decoder.vocabulary
+    rules = SearchRules(words.bos, words.eos, 8, (words.pad, words.bos, words.unk))
+    greedy = greedy_search(decoder, memory, rules)
+    narrow, wide = (beam_search(decoder, memory, rules, beams=beams) for beams in (1, 3))
+    for row, prompt in enumerate(PROMPTS):
+        assert narrow[row][0].ids == greedy[row].ids
+        alone = decoder.prefix(visual()[row : row + 1], [prompt])
+        assert greedy_search(decoder, alone, rules)[0].ids == greedy[row].ids
+        single = beam_search(decoder, alone, rules, beams=3)[0]
+        assert [one.ids for one in single] == [one.ids for one in wide[row]]
+        for one, other in zip(single, wide[row], strict=True):
+            assert one.mean_log_probability == pytest.approx(other.mean_log_probability, abs=1e-5)
 
 
 @pytest.mark.parametrize("role", ["tokenizer", "pad", "bos"])

@@ -7,7 +7,7 @@ import torch
 from tiny_models import check_steps, random_images, teacher_forced_mean, tiny_model
 
 from rscc.models.papers import MODELS
-from rscc.models.shared.generation import ForbiddenWords, beam_search
+from rscc.models.shared.generation import ForbiddenWords, beam_search, greedy_search
 
 papers = pytest.mark.parametrize("paper", MODELS)
 
@@ -23,6 +23,19 @@ def test_steps_equal_teacher_forcing_also_of_selected_rows(paper) -> None:
     model = tiny_model(paper, max_words=12)
     tokens = torch.randint(4, len(model.vocabulary), (3, 12), generator=torch.Generator().manual_seed(0))
     check_steps(model.decoder, memory_of(model, batch=3), tokens, rows=torch.tensor([2, 0, 0]))
+
+
+@papers
+def test_greedy_equals_a_beam_of_one(paper) -> None:
+    for seed in range(3):
+        model = tiny_model(paper, seed=seed)
+        memory, rules = memory_of(model, batch=6), replace(model.search_rules(), max_words=9)
+        with torch.no_grad():
+            greedy = greedy_search(model.decoder, memory, rules)
+            beam = beam_search(model.decoder, memory, rules, beams=1)
+        assert [h.ids for h in greedy] == [found[0].ids for found in beam]
+        scores = [found[0].mean_log_probability for found in beam]
+        assert scores == pytest.approx([h.mean_log_probability for h in greedy], abs=1e-5)
 
 
 @papers
