@@ -1,11 +1,18 @@
-"""Devices, the number formats that they compute fast, and the memory allocator."""
+"""Devices, the number formats that they compute fast, and the memory allocator.
+
+A run on finished maps sets the allocator but needs no torch: only the functions that use it import it.
+"""
+
+from __future__ import annotations
 
 import ctypes
 import os
-
-import torch
+from typing import TYPE_CHECKING
 
 from rscc.errors import DeviceUnavailable
+
+if TYPE_CHECKING:
+    import torch
 
 
 def pick_device(name: str, *, hold: bool = True) -> torch.device:
@@ -19,6 +26,8 @@ def pick_device(name: str, *, hold: bool = True) -> torch.device:
     Raises:
         DeviceUnavailable: this machine has no such device.
     """
+    import torch
+
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -38,6 +47,8 @@ def fast_bf16(device: torch.device) -> bool:
     With AVX-512 instructions for it, AMD processors are faster and Intel processors without AMX are slower
     (docs/results.md).
     """
+    import torch
+
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
@@ -50,6 +61,8 @@ def fast_int8(device: torch.device) -> bool:
 
     Without them such sums overflow, or are not faster than floats.
     """
+    import torch
+
     if device.type != "cpu" or "onednn" not in torch.backends.quantized.supported_engines:
         return False
     capabilities = torch.cpu.get_capabilities()

@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,7 +103,12 @@ def hashes_of(path: Path) -> tuple[str, str]:
 
 def available_models() -> list[ModelCard]:
     """Return the cards of the models that come with this installation, by name."""
-    return [open_model_folder(path.parent).card for path in sorted(SHIPPED.glob("*/model.json"))]
+    return [*_cards_in(SHIPPED)]
+
+
+@cache
+def _cards_in(folder: Path) -> tuple[ModelCard, ...]:
+    return tuple(open_model_folder(path.parent).card for path in sorted(folder.glob("*/model.json")))
 
 
 def find_model(model: str | Path) -> Path:

@@ -22,6 +22,12 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def threads_each(workers: int) -> int:
+    """Return the threads that each worker computes with: OMP_NUM_THREADS, or an equal share of the cores."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else max(1, cores() // workers)
+
+
 def duration(seconds: float) -> str:
     """Return a time in words, in its two largest units: ``40 s``, ``12 min 5 s``, ``3 h 20 min``."""
     seconds = round(seconds)

@@ -24,7 +24,7 @@ pytestmark = [
 # Debian's script around it passes an option that it does not know.
 PROCESS = shutil.which("qgis_process.bin") or shutil.which("qgis_process")
 needs_process = pytest.mark.skipif(PROCESS is None, reason="the system has no qgis_process (package qgis)")
-PAUSE = 0.4  # seconds of a batch: what is cancelled at the first progress is at work then
+PAUSE = 0.4  # seconds of a batch of the report "never": it is cancelled at the first progress, at work
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def home(tmp_path_factory, repository):
     script.write_text(
         f'#!/bin/sh\n[ -z "$PROJ_LIB$GDAL_DRIVER_PATH$PYTHONHOME" ] || exit 9\n'
         f'echo $$ > {home}/pid\nexport PYTHONPATH="{paths}" OMP_NUM_THREADS=1\n'
-        f'[ "$1" != batch ] || exec "{sys.executable}" {stand_in} fake "$@"\n'
-        f'exec "{sys.executable}" {stand_in} slow {PAUSE} "$@"\n'
+        f'case "$*" in batch*) how=fake;; *never*) how="slow {PAUSE}";; *) how="slow 0";; esac\n'
+        f'exec "{sys.executable}" {stand_in} $how "$@"\n'
     )
     script.chmod(0o755)
     make_pair(home, [(10, 10, 30, 50, 200), (60, 120, 30, 50, 170)])

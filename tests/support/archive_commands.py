@@ -25,7 +25,6 @@ _LOADED = [
     "archive_fakes",
     "distributed",
     "geopandas",
-    "rscc.captioner",
     "workflows.archive.run",
     "workflows.cli.commands",
     "workflows.archive.workers.engine",

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scene_pairs import MadePair
 
 from rscc.facts.answers import ANSWERS
 from rscc.facts.rules import FactRules
@@ -19,6 +18,8 @@ from workflows.report.reading import open_report
 from workflows.report.report import Report
 
 if TYPE_CHECKING:
+    from scene_pairs import MadePair
+
     from rscc.facts.explanations import Explanation
 
 

@@ -60,9 +60,11 @@ class State:
     @property
     def load_captioner(self) -> Callable[[str, str], Captioner]:
         """The captioner of (model, device); can be sent to other processes."""
+        if self.captioner_factory is not None:
+            return self.captioner_factory
         from rscc.captioner import Captioner
 
-        return self.captioner_factory or Captioner.load
+        return Captioner.load
 
     @property
     def load_card(self) -> Callable[[str], ModelCard]:

@@ -91,9 +91,10 @@ def batch(
     from workflows.archive.folder import ArchiveFolder
     from workflows.archive.plan import model_for
     from workflows.archive.run import run_archive
-    from workflows.archive.workers.tasks import ModelSource, local_devices, threads_each
+    from workflows.archive.workers.tasks import ModelSource, local_devices
     from workflows.errors import OptionInvalid
     from workflows.pairs.table import read_pairs
+    from workflows.progress import threads_each
 
     expected = "the number of a shard and their count, such as 3/16"
     part = (1, 1) if shard is None else read_text("--shard", shard, read_shard, expected)

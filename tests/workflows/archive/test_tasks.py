@@ -10,7 +10,7 @@ from archive_pairs import lasting
 from captioners import BrightnessCaptioner
 from scene_pairs import make_pair
 
-from workflows import SceneOptions, WorkflowError, caption_scene
+from workflows import SceneOptions, WorkflowError, caption_scene, progress
 from workflows.archive.workers import tasks
 from workflows.archive.workers.tasks import (
     ModelSource,
@@ -19,8 +19,8 @@ from workflows.archive.workers.tasks import (
     local_devices,
     run_part,
     run_task,
-    threads_each,
 )
+from workflows.progress import threads_each
 from workflows.scene import run
 
 
@@ -149,7 +149,8 @@ def test_workers_share_the_gpus_or_the_cores(monkeypatch):
     assert local_devices("cuda", 3) == ["cuda:0", "cuda:1", "cuda:0"]
     assert local_devices("cpu", 2) == ["cpu", "cpu"]
     monkeypatch.setattr(tasks, "_visible_gpus", lambda: 0)
-    monkeypatch.setattr(tasks, "cores", lambda: 6)
+    for module in (tasks, progress):
+        monkeypatch.setattr(module, "cores", lambda: 6)
     assert local_devices("auto", None) == ["auto"] * 6
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert (threads_each(2), threads_each(9)) == (3, 1)

@@ -29,10 +29,10 @@ from workflows.archive.workers.tasks import (
     Unable,
     error_line,
     local_devices,
-    threads_each,
 )
 from workflows.bounded import within
 from workflows.errors import SchedulerLost, VersionsDiffer, WorkersUnable
+from workflows.progress import threads_each
 
 # Tasks sent to a cluster at least, so that one that grows with its work begins to.
 LEAST = 32

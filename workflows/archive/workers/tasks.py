@@ -192,12 +192,6 @@ def local_devices(device: str, workers: int | None) -> list[str]:
     return [device] * (workers or cores())
 
 
-def threads_each(workers: int) -> int:
-    """Return the threads that each worker computes with: OMP_NUM_THREADS, or an equal share of the cores."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdecimal() and int(given) > 0 else max(1, cores() // workers)
-
-
 def _visible_gpus() -> int:
     if sys.platform == "linux" and not any(os.path.exists(name) for name in _GPU_FILES):
         return 0

@@ -1,5 +1,6 @@
 """Threads that run batches through the model at the same time, while the main thread writes the maps."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from tiling.prefetch import map_ahead
+from workflows.progress import threads_each
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -35,25 +37,28 @@ def side_by_side(call: Callable[[T], R], batches: Iterable[T], streams: int) -> 
 
     Each lets torch compute with its share of the cores, and a core has no more than one of them. One batch
     more waits, so that no core has to, for the model or to be taken. With 0 streams the calling thread calls
-    for one batch after the other.
+    for one batch after the other. Torch is not loaded for this: a model may compute without it.
     """
     if not streams:
         yield map(call, batches)
         return
-    import torch
-
     with _CORES.shared() as cores:
         threads = min(streams, cores)
         pool = ThreadPoolExecutor(
             threads,
             thread_name_prefix="model",
-            initializer=torch.set_num_threads,
+            initializer=_set_threads,
             initargs=(-(-cores // threads),),
         )
         try:
             yield map_ahead(pool, call, batches, streams + 1)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _set_threads(number: int) -> None:
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(number)
 
 
 class _Cores:
@@ -65,11 +70,10 @@ class _Cores:
     @contextmanager
     def shared(self) -> Iterator[int]:
         """Yield the number of threads to a run that shares them; the last of overlapping runs restores it."""
-        import torch
-
         with self._lock:
             if not self._runs:
-                self._cores = torch.get_num_threads()
+                torch = sys.modules.get("torch")
+                self._cores = torch.get_num_threads() if torch else threads_each(1)
             self._runs += 1
         try:
             yield self._cores
@@ -78,7 +82,7 @@ class _Cores:
                 self._runs -= 1
                 if not self._runs:
                     # New threads start with the number that was set last.
-                    torch.set_num_threads(self._cores)
+                    _set_threads(self._cores)
 
 
 _CORES = _Cores()
