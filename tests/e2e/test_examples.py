@@ -7,11 +7,14 @@ import shutil
 import caption_archive
 import describe_own_mask
 import first_report
+import geopandas
 import own_model
 import pytest
+import rasterio
 import review_and_tune
+from affine import Affine
 from datasets import write_levir_cc
-from make_demo_scene import DemoScene, make_scene
+from make_demo_scene import CRS, SITE_APART, DemoScene, make_scene
 from report_checks import load_valid
 from saved_models import saved_start
 from scene_pairs import exit_code
@@ -25,15 +28,19 @@ EXAMPLES = (first_report, describe_own_mask, caption_archive, own_model, review_
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
-    """Render each scene only once, because several examples use the same."""
-    made = {}
+    """Render one scene; a copy of it on another site lies elsewhere, whatever its seed."""
+    made = make_scene(tmp_path_factory.mktemp("scene"), size=(600, 520))
 
     def render(folder, seed=7, size=(600, 520), *, site=0):
-        key = seed, size, site
-        if key not in made:
-            made[key] = make_scene(tmp_path_factory.mktemp("scene"), seed, size, site=site)
-        shutil.copytree(made[key].before.parent, folder, dirs_exist_ok=True)
-        return DemoScene(*(folder / path.name for path in vars(made[key]).values()))
+        shutil.copytree(made.before.parent, folder, dirs_exist_ok=True)
+        copy, east = DemoScene(*(folder / path.name for path in vars(made).values())), site * SITE_APART
+        for path in (copy.before, copy.after, copy.truth_raster):
+            with rasterio.open(path, "r+") as file:
+                file.transform = Affine.translation(east, 0) @ file.transform
+        truth = geopandas.read_file(copy.truth_polygons)
+        moved = truth.to_crs(CRS).translate(east).to_crs(truth.crs)
+        truth.set_geometry(moved).to_file(copy.truth_polygons)
+        return copy
 
     return render
 
