@@ -7,6 +7,7 @@ from rasters import ORIGIN, lonlat, north_up, read_pair, whole, write_dates
 from scipy import ndimage
 
 from tiling import ScenePair, Window
+from tiling.registration import Registration
 from tiling.spectral import BandValues
 
 
@@ -117,3 +118,12 @@ def test_a_box_has_the_pixels_of_the_whole(tmp_path):
     assert focus.width < 140 and focus.height < 140
     inside = focus.slices(Window(0, 0, *everything[2].shape[::-1]))
     assert all(np.array_equal(all_[..., *inside], some) for all_, some in zip(everything, part, strict=True))
+
+
+def test_a_second_move_that_does_not_help_is_taken_back_to_the_first(tmp_path, monkeypatch):
+    left = iter([(5.0, 0.0), (0.4, 0.0), (0.35, 0.0)])
+    monkeypatch.setattr(ScenePair, "_measured", lambda pair: Registration(*next(left)))
+    image = town()
+    with ScenePair.open(*write_dates(tmp_path, image, image), align=True) as pair:
+        assert pair.registration.applied == pair.layers[1].shift == (-5.0, 0.0)
+        assert pair.registration.left == (0.4, 0.0)

@@ -59,6 +59,10 @@ def test_a_small_overlap_is_said(tmp_path):
     (note,) = notes_of(before, after)
     assert note.startswith(f"{after}: ") and "20 x 160 pixels" in note
     assert not notes_of(before, before)
+    inside = write_scene(
+        tmp_path / "c.tif", textured(*SIZE)[:, :80, :80], transform=north_up(ORIGIN[0] + 20, ORIGIN[1] - 20)
+    )
+    assert not notes_of(before, inside) and not notes_of(inside, before), "a chip of a scene is seen whole"
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 9), (2, 28)])

@@ -82,9 +82,9 @@ def test_the_report_has_the_hash_of_the_index_and_names_test_images_in_training_
     tested.replace(tested.with_name("test_000000.png"))
     write_grounds(learnt, range(50, 53), ".jpg")
 
-    def scored():
+    def scored(*more):
         only = EvaluationOptions(baselines=False, beams=1)
-        return evaluate(untrained_folder.path, data, only, device="cpu", training=[learnt])
+        return evaluate(untrained_folder.path, data, only, device="cpu", training=[learnt, *more])
 
     report = scored()
     captions = hashlib.sha256((data / "LevirCCcaptions.json").read_bytes()).hexdigest()
@@ -93,7 +93,8 @@ def test_the_report_has_the_hash_of_the_index_and_names_test_images_in_training_
     assert (plain["leaks"]["test"], plain["leaks"]["training"], plain["leaks"]["leaks"]) == (4, 3, [])
     piece = planted(drawn_ground(5), side=160, zoom=1.5, turns=1, mirrored=True)
     piece.save(learnt / "piece.jpg", quality=85)
-    report = scored()
+    write_grounds(data / "images" / "test" / "A", range(60, 61))
+    report = scored(data / "images" / "test")
     (leak,) = report.as_dict()["leaks"]["leaks"]
     assert leak["training"] == str(learnt / "piece.jpg") and leak["test"].endswith("A/test_000000.png")
     assert "THE SCORES ARE TOO HIGH" in report.as_text()

@@ -98,3 +98,12 @@ def test_colours_are_compared_in_the_light_of_each_date():
     hazy = {name: values * 0.5 + 60 for name, values in scene.items()}
     before, after = CoverRules.fit(scene, hazy).decide(scene, hazy)["green cover"]
     assert (before == 1).sum() > 20 and (before * after >= 0).all()
+
+
+def test_what_a_dry_season_did_everywhere_is_no_fire():
+    names = ["forest", "soil", "pasture"] * 4
+    still, dried = bands(*names), bands(*names)
+    dried |= {"nir": dried["nir"] * np.float32(0.45), "swir22": dried["swir22"] * np.float32(1.6)}
+    rules = CoverRules.fit(still, dried)
+    assert rules.moved["burnt"] < -0.4 and not rules.burnt(still, dried).any()
+    assert CoverRules.fit(still, still).burnt(still, dried).any(), "where nothing else changed it is one"

@@ -1,5 +1,7 @@
 """Extracted changes on their way from the images to DAVIR, stored and in batches."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from rscc.data.trunk_maps import store_trunk_maps
 from rscc.models.shared.extraction import ChangeExtractor, Extraction
 from rscc.structures import PairBatch
 from rscc.text.vocabulary import Vocabulary
+from rscc.training.train_model import training_material
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +75,18 @@ def test_batches_carry_what_was_extracted_turned_as_their_pairs(data, tmp_path, 
             assert text.vocabulary.decode(ids[1:].tolist()) in forms
             flips.add(flip)
     assert len(flips) > 2
+
+
+def test_a_model_is_prepared_from_the_same_with_and_without_stored_features(data, tmp_path) -> None:
+    records, config, trunk = LevirCC(data, "train"), quick_config(), tiny_backbone().eval()
+    extracted = store_extracted(EXTRACTOR, records, tmp_path, size=64, grid=(4, 4))
+    model = SimpleNamespace(
+        prepares_from_features=True, eval=lambda: None, backbone=trunk, preparation_weights=lambda one: one
+    )
+    stored = PairCache(*store_trunk_maps(trunk, records, tmp_path, config), extracted=extracted, flips=FLIPS)
+    pooled, direct = (
+        training_material(model, config, records, cache).pooled
+        for cache in (stored, PairCache(extracted=extracted))
+    )
+    np.testing.assert_allclose(pooled, direct, rtol=0.02, atol=0.02)
+    assert not np.allclose(pooled, stored.pooled(None), rtol=0.02, atol=0.02)

@@ -143,3 +143,14 @@ def test_incomplete_folders_are_refused(lacking, message, tmp_path) -> None:
     with pytest.raises(WeightsNotFound) as caught:
         load_instructblip(str(folder))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("download", [False, True])
+def test_nothing_is_downloaded_unasked(download, monkeypatch) -> None:
+    def offline(name, *, local_files_only):
+        assert (name, local_files_only) == ("some/hub", not download)
+        raise OSError("no such file")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", offline)
+    with pytest.raises(WeightsNotFound):
+        load_instructblip("some/hub", download=download)

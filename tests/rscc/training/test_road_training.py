@@ -8,6 +8,7 @@ from tiny_models import tiny_model
 from training_runs import quick_config
 
 from rscc.data.single_dates import road_crops
+from rscc.training import head_training
 from rscc.training.head_training import fit_roads
 
 NAMES = tuple(f"{number}.png" for number in range(24))
@@ -37,10 +38,18 @@ def test_crops_are_as_large_as_tiles_at_the_gsd_of_the_model(tmp_path, gsd, size
         assert image[:, ~road].mean() < 100 and (not road.any() or image[:, road].mean() > 200)
 
 
-def test_a_head_tells_the_roads_of_images_held_out(tmp_path):
+def test_a_head_tells_the_roads_of_images_held_out(tmp_path, monkeypatch):
     model, said = tiny_model(seed=2), []
     state = {name: value.clone() for name, value in model.state_dict().items()}
+    fitted, fit = [], head_training._fit_road_head
+
+    def watched(maps, shares, members, seed):
+        fitted.append({*members.tolist()})
+        return fit(maps, shares, members, seed)
+
+    monkeypatch.setattr(head_training, "_fit_road_head", watched)
     head = fit_roads(model, single_dates(tmp_path), quick_config(), report=said.append)
+    assert len(fitted[0]) < len(fitted[1]) == 96, "the head that is measured has not seen all of them"
     assert head.stored["area"] > 0.9
     assert "96 crops" in said[0] and f"{head.stored['area']:.3f}" in said[1]
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())

@@ -5,6 +5,7 @@ from shapely.geometry import MultiPolygon, box
 
 from workflows.errors import DateInvalid, OptionInvalid
 from workflows.pairs.catalog import Scene, choose
+from workflows.pairs.names import is_pair_id, pair_id
 from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rules import pair_up
 
@@ -168,3 +169,9 @@ def test_scenes_are_chosen_by_date_and_clouds():
 def test_wrong_options_are_refused(values):
     with pytest.raises((OptionInvalid, DateInvalid)):
         CatalogOptions(**values)
+
+
+@pytest.mark.parametrize("length", [78, 79, 150])
+def test_the_name_of_a_pair_is_never_too_long(length):
+    names = {pair_id("x" * length + end, "2019-01-01", "2020-01-01") for end in "ab"}
+    assert all(map(is_pair_id, names)) and len(names) == 2

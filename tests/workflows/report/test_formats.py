@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import geopandas
 import numpy as np
@@ -16,6 +17,8 @@ from shapely.geometry import MultiPolygon, box, mapping, shape
 
 from workflows import Report
 from workflows.errors import OutputNotWritable
+from workflows.report.reading import chips_in, open_report
+from workflows.report.summary import summary_of
 
 LISTS = ("alternatives", "came", "gone", "before_cover", "context")
 COUNTS = {"count": 2, "count_sure": 1}
@@ -138,3 +141,13 @@ def test_an_error_leaves_nothing(made, tmp_path, monkeypatch, suffix, broken):
     with pytest.raises(OutputNotWritable):
         made.write(tmp_path / f"r{suffix}")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".geojson", ".gpkg", ".parquet"])
+def test_the_record_and_the_pictures_are_those_of_the_changes_that_are_left(made, tmp_path, suffix):
+    run = made.run | {"summary": summary_of(made.changes, made.run).as_dict()}
+    left = replace(made, changes=made.changes[1:], run=run)
+    chips = {2: (b"before", b"after")}
+    path = left.write(tmp_path / f"left{suffix}", chips=chips)
+    assert open_report(path).run["summary"] == summary_of(left.changes, made.run).as_dict() != run["summary"]
+    assert chips_in(path) == (chips if suffix == ".gpkg" else {})

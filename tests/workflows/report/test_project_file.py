@@ -17,6 +17,7 @@ from servers import serving
 from workflows import Report
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
 from workflows.options import ServerOptions
+from workflows.report.qgis import project as project_module
 from workflows.report.qgis.project import write_project
 
 SERVERS = ServerOptions()
@@ -136,3 +137,8 @@ def test_the_command(report, tmp_path, capfd):
     assert ElementTree.parse(target).getroot().tag == "qgis"
     code, _, err = run_here(capfd, *words)
     assert (code, err.count("\n")) == (2, 1)
+
+
+def test_the_largest_changes_have_the_bookmarks(report, monkeypatch):
+    monkeypatch.setattr(project_module, "MOST_BOOKMARKS", 2)
+    assert [one.get("id") for one in project(report).iter("Bookmark")] == ["rscc-2", "rscc-3"]

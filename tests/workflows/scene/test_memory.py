@@ -8,7 +8,7 @@ from scene_pairs import make_pair
 from tiling import TileGrid
 from workflows.errors import MemoryTooSmall
 from workflows.scene.network import memory
-from workflows.scene.network.memory import MB, MIB, plan
+from workflows.scene.network.memory import MB, MIB, Batches, plan
 from workflows.scenes import CACHE_BYTES, bounded_cache
 
 
@@ -65,3 +65,16 @@ def test_a_run_bounds_the_cache_while_it_reads_and_records_its_plan(tmp_path):
     assert report.run["memory"] == {"limit": None, "batch_size": 3}
     with pytest.raises(MemoryTooSmall):
         captioned(made, memory=1000)
+
+
+def test_a_batch_that_does_not_fit_is_halved_in_the_crops_of_its_tiles():
+    sizes, batches = [], Batches(64)
+
+    def call(part):
+        sizes.append(len(part))
+        if len(part) > 4:
+            raise MemoryError("out of memory")
+        return part
+
+    assert [one for part, _ in batches.run(range(20), call, weight=4) for one in part] == [*range(20)]
+    assert sizes == [16, 8, 4, 4, 4, 4, 4] and batches.size == 16
