@@ -59,10 +59,13 @@ def test_a_small_overlap_is_said(tmp_path):
     (note,) = notes_of(before, after)
     assert note.startswith(f"{after}: ") and "20 x 160 pixels" in note
     assert not notes_of(before, before)
-    inside = write_scene(
-        tmp_path / "c.tif", textured(*SIZE)[:, :80, :80], transform=north_up(ORIGIN[0] + 20, ORIGIN[1] - 20)
+    large = write_scene(tmp_path / "c.tif", textured(900, 900))
+    chip = write_scene(
+        tmp_path / "d.tif",
+        textured(900, 900)[:, 90:250, 40:200],
+        transform=north_up(ORIGIN[0] + 20, ORIGIN[1] - 45),
     )
-    assert not notes_of(before, inside) and not notes_of(inside, before), "a chip of a scene is seen whole"
+    assert not notes_of(large, chip) and not notes_of(chip, large), "a chip of a scene is seen whole"
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, 9), (2, 28)])
