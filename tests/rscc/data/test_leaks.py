@@ -13,6 +13,7 @@ COPIES = {
     "flipped, zoomed, recoloured crop": {"side": 150, "zoom": 1.7, "turns": 0, "mirrored": True},
     "turned and mirrored, twice as large": {"side": 140, "zoom": 2.0, "turns": 3, "mirrored": True},
     "upside down, half as large": {"side": 226, "zoom": 0.6, "turns": 2, "mirrored": False},
+    "a little larger": {"side": 230, "zoom": 1.09, "turns": 0, "mirrored": False},
     "between two zooms": {"side": 170, "zoom": 1.3, "turns": 2, "mirrored": True},
 }
 
@@ -35,7 +36,9 @@ def test_a_planted_copy_is_found_and_nothing_else(test_images, training, tmp_pat
     result = find_leaks(test_images, [*training, leak])
     (found,) = result.leaks
     assert (found.test, found.training) == (test_images[3], leak)
-    assert found.correlation > THRESHOLD and found.zoom == pytest.approx(COPIES[copy]["zoom"], rel=0.06)
+    assert found.correlation > THRESHOLD + 0.05 and found.zoom == pytest.approx(
+        COPIES[copy]["zoom"], rel=0.06
+    )
     assert (result.test, result.training, result.unread) == (6, 31, ())
 
 

@@ -20,8 +20,10 @@ from scene_pairs import run_here
 from scipy import ndimage
 from stored import assert_as_stored
 
+from rscc.data.augmentation import random_crop
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.pairs import read_pair, truly_changed
+from rscc.data.pairs import PairSample, read_pair, truly_changed
+from rscc.data.synthesis import suburbs
 from rscc.data.synthesis.blending import SOFT, SOLID, insert_building, remove_building
 from rscc.data.synthesis.folder import write_synthesis
 from rscc.data.synthesis.grammar import Grammar, describe_mask
@@ -251,3 +253,20 @@ def test_a_building_brings_the_ground_around_it_and_takes_the_light_of_its_new_p
     distance = ndimage.distance_transform_edt(~made.mask)
     assert (made.alpha[distance <= SOLID] == 1).all() and not made.alpha[distance >= SOLID + SOFT].any()
     assert made.image[:, (distance > 0) & (made.alpha > 0)].mean() == pytest.approx(90, abs=3)
+
+
+@pytest.mark.parametrize("gsd", [0.25, 1.0])
+def test_an_unchanged_pair_shows_as_much_ground_as_others(
+    sources: Imagery, grammar: Grammar, monkeypatch: pytest.MonkeyPatch, gsd: float
+) -> None:
+    record, _ = sources.draw_scene(np.random.default_rng(0))
+    sides: list[int] = []
+
+    def cut(sample: PairSample, side: int, size: int, rng: np.random.Generator) -> PairSample:
+        sides.append(side)
+        return random_crop(sample, side, size, rng)
+
+    monkeypatch.setattr(suburbs, "random_crop", cut)
+    monkeypatch.setattr(sources, "draw_scene", lambda rng: (record, gsd))
+    assert Synthesis(sources, grammar, OPTIONS).unchanged(np.random.default_rng(1)) is not None
+    assert sides == [128 / gsd], "256 pixels of half a metre"

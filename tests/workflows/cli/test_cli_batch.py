@@ -152,6 +152,8 @@ def test_a_dry_run_counts_and_writes_nothing(made, command, asked):
 def test_a_dry_run_predicts_the_tiles_and_the_pairs(made, out, command, asked):
     _, text, _ = command("--dry-run", "--json")
     predicted = json.loads(text)["tiles"]
+    shards = [json.loads(command("--dry-run", "--json", "--shard", f"{n}/2")[1]) for n in (1, 2)]
+    assert sum(shard["tiles"] for shard in shards) == predicted > shards[0]["tiles"] > 0
     command()
     reports = [json.loads((out / "pairs" / pair / "changes.geojson").read_text()) for pair in made.sound]
     assert predicted == sum(report["rscc"]["tiling"]["tiles"] for report in reports)

@@ -19,6 +19,9 @@ from tiling import NoOverlap
 from workflows import SceneOptions
 from workflows.errors import GivenInvalid
 from workflows.report.reading import open_report
+from workflows.scene.given.read import read_changes
+from workflows.scene.inspect import inspect as inspect_module
+from workflows.scene.inspect.inspect import inspect_pair
 from workflows.scene.remake import remake
 
 SPOTS = [(30, 30, 20, 20, 250), (30, 310, 20, 20, 250), (350, 30, 20, 20, 240)]
@@ -162,3 +165,13 @@ def test_a_polygon_on_ground_without_data_says_so(tmp_path, frame):
         report = rscc.caption(empty.before, empty.after, captioner=FactCaptioner(), changes=frame)
     assert [change.not_judged for change in report.changes] == ["fill", "fill", None]
     assert [change.score > 0 for change in report.changes] == [False, False, True]
+
+
+def test_an_inspection_counts_the_tiles_that_the_given_changes_need(pair, frame, monkeypatch):
+    monkeypatch.setattr(inspect_module, "measured_speed", lambda *_: inspect_module.Speed(0.0, 1.0, "cpu"))
+    options = SceneOptions(changes=read_changes(frame.iloc[[0, 2]]))
+    model = FactCaptioner()
+    expected = inspect_pair(pair.before, pair.after, model.card, options, lambda: model).expected
+    report = captioned(pair, model, changes=options.changes)
+    tiling = report.run["tiling"]
+    assert 0 < expected["seconds"] == model.seen < tiling["tiles"]

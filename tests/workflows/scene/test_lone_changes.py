@@ -189,3 +189,11 @@ def test_a_model_that_never_learnt_of_trees_finds_no_clearing(pair):
     slopes = tuple(0.0 if number == unlearnt else 1.0 for number in range(len(ANSWERS)))
     captioner.facts.rules = FactRules(slopes, tuple(9.0 * (slope == 0) for slope in slopes))
     assert alone("clearing", captioned(pair, captioner)) == []
+
+
+@ROADS
+@pytest.mark.parametrize(("distance", "outlines"), [(None, [2]), (15.0, [1, 1])])
+def test_parts_of_a_road_are_grouped_by_metres(tmp_path, kind, distance, outlines):
+    pair = made(tmp_path, (240, 20, 16, 160, ROAD_BRIGHTNESS), (240, 224, 16, 160, ROAD_BRIGHTNESS))
+    found = alone(kind, captioned(pair, RoadCaptioner(), group_distance=distance))
+    assert [len(shapely.get_parts(change.geometry)) for change in found] == outlines

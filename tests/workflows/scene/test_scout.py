@@ -86,3 +86,11 @@ def test_the_shipped_scout_serves_the_default_model():
         np.random.default_rng(seed).integers(0, 256, (1, 3, 64, 64), np.uint8) for seed in (1, 2)
     )
     assert scout.search(before, after).shape == (1, 64, 64)
+
+
+def test_what_a_low_threshold_asks_for_is_not_ruled_out(pair, monkeypatch):
+    search = BrightnessCaptioner.search
+    monkeypatch.setattr(BrightnessCaptioner, "search", lambda *given: search(*given) * np.float32(0.07))
+    monkeypatch.setattr(models, "_load", lambda name, device: Scout())
+    for threshold, count in ((0.05, 1), (0.2, 0)):
+        assert len(captioned(pair, BrightnessCaptioner(), fast=True, threshold=threshold).changes) == count
