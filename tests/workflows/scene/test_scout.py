@@ -93,4 +93,6 @@ def test_what_a_low_threshold_asks_for_is_not_ruled_out(pair, monkeypatch):
     monkeypatch.setattr(BrightnessCaptioner, "search", lambda *given: search(*given) * np.float32(0.07))
     monkeypatch.setattr(models, "_load", lambda name, device: Scout())
     for threshold, count in ((0.05, 1), (0.2, 0)):
-        assert len(captioned(pair, BrightnessCaptioner(), fast=True, threshold=threshold).changes) == count
+        model = BrightnessCaptioner()
+        assert len(captioned(pair, model, fast=True, threshold=threshold).changes) == count
+        assert (model.seen > 0) == (count > 0), "the model looks at what it is asked for"
