@@ -11,6 +11,7 @@ from scene_pairs import north_up, run_here, write_raster
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair
+from rscc.data.synthesis import medium
 from rscc.data.synthesis.folder import write_medium
 from rscc.data.synthesis.medium import REVERSED, City, city_sources, fixed_tiles, medium_pairs
 from rscc.data.synthesis.medium_facts import SERIES, city_facts, series_facts
@@ -126,6 +127,8 @@ def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(made, tmp_path):
     assert list(summary) == ["train", "val", "test"]
     for split, part in summary.items():
         assert sum(part.values()) - part["changed"] == sum(pair.split == split for pair in made)
+    entries = json.loads((tmp_path / "out" / "LevirCCcaptions.json").read_text())["images"]
+    assert [entry["gsd"] for entry in entries] == [round(pair.gsd, 2) for pair in made]
     data = LevirCC(tmp_path / "out", "val")
     assert len(data) == sum(pair.split == "val" for pair in made)
     assert {record.gsd for record in data} == {10.0}
@@ -159,3 +162,11 @@ def test_the_command_reads_cities_and_scenes(tmp_path, capsys):
     assert "train    7 tiles" in out + error and "pucallpa_landsat 2" in out + error
     content = json.loads((tmp_path / "out" / "LevirCCcaptions.json").read_text())
     assert {entry["kind"] for entry in content["images"]} == {*NAMES, LANDSAT.name}
+
+
+def test_a_tile_made_coarser_says_so(made):
+    pair = made[0]
+    coarse = medium._coarser(pair, 2.0)
+    assert coarse.gsd == 2 * pair.gsd
+    smooth = np.abs(np.diff(coarse.sample.before.astype(int), axis=2)).mean()
+    assert smooth < 0.8 * np.abs(np.diff(pair.sample.before.astype(int), axis=2)).mean()

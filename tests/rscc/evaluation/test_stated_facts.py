@@ -1,10 +1,13 @@
 """What captions state of changed pairs, against references and masks that were counted by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from rscc.data.pairs import PairRecord
+from rscc.evaluation.evaluation_report import facts_tables
 from rscc.evaluation.score_rows import PEOPLE
 from rscc.evaluation.stated_facts import FactScorer, direction, true_places
 from rscc.text.no_change import NO_CHANGE_SENTENCES
@@ -69,6 +72,11 @@ def test_captions_are_held_against_what_two_people_state(records) -> None:
     assert counts(scores) == {"direction": (1, 2), "number": (1, 2), "place": (1, 2)}
     assert scores.shares["number"].interval == pytest.approx((0.0945, 0.9055), abs=1e-4), "Wilson's of 1 of 2"
     assert tallies(scores) == {"building": (2, 0, 0), "road": (0, 1, 0), "trees": (0, 0, 1)}
+    lines = facts_tables([scores, replace(scores, name=PEOPLE)])[1].split("\n")
+    pairs = {
+        cells[0]: cells[1] for line in lines if len(cells := line.strip("| ").replace(" ", "").split("|")) > 1
+    }
+    assert (pairs["building"], pairs["road"], pairs["trees"]) == ("2", "0", "1"), "pairs that have it"
     objects = scores.objects
     assert objects.values == pytest.approx({"precision": 2 / 3, "recall": 2 / 3, "f1": 2 / 3})
     low, high = objects.intervals["f1"]

@@ -20,7 +20,7 @@ from rscc.facts.rules import SURE
 from rscc.model_folder import load_facts
 from rscc.training import fact_calibration
 from rscc.training import fact_training as training
-from rscc.training.fact_calibration import calibrated_rules
+from rscc.training.fact_calibration import adapted_rules, calibrated_rules
 from rscc.training.fact_training import fit_facts
 from rscc.training.logistic import area_under_curve
 from rscc.training.training_data import fact_labels
@@ -227,3 +227,18 @@ def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -
             assert rules.scores[name]["right"] == pytest.approx(right, abs=1e-4)
             area = area_under_curve(told, true)
             assert rules.scores[name]["auc"] == pytest.approx(area, abs=1e-4)
+
+
+def test_an_adapted_calibration_is_that_of_the_start_scaled_and_shifted(monkeypatch) -> None:
+    monkeypatch.setattr(fact_calibration, "fit_adaptation", lambda *_: (0.5, 0.25))
+    random = np.random.default_rng(2)
+    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
+    labels = (logits + random.normal(0, 0.5, logits.shape) > 0.5).astype(np.float32)
+    start = calibrated_rules(logits, labels, np.ones(400, bool))
+    adapted = adapted_rules(start, logits, labels, np.ones(400, bool))
+    assert any(start.offsets) and len(start.around) == len(AROUND)
+    for ours, theirs in ((adapted.slopes, start.slopes), (adapted.around, start.around)):
+        np.testing.assert_allclose(np.array(ours)[..., :-1], 0.5 * np.array(theirs)[..., :-1], rtol=1e-6)
+    np.testing.assert_allclose(adapted.offsets, 0.5 * np.array(start.offsets) + 0.25, rtol=1e-6)
+    rows = np.array(adapted.around), np.array(start.around)
+    np.testing.assert_allclose(rows[0][:, -1], 0.5 * rows[1][:, -1] + 0.25, rtol=1e-6)

@@ -137,3 +137,10 @@ def test_an_index_that_says_done_without_a_time_is_not_believed(archive):
     archive.index.write_bytes(index.encoded())
     with read_state(archive.path) as state:
         assert state.index.names("done") == ["p0", "p1"] and state.index.one("../../p3").state == "pending"
+
+
+def test_a_pair_that_is_to_be_done_again_adds_nothing_to_the_totals(archive):
+    with read_state(archive.path) as state:
+        outdated = next(state.index.rows("done"))._replace(state="pending")
+        state.index.put([outdated])
+        assert state.index.totals()[:2] == (2, 200.5)

@@ -11,6 +11,7 @@ from scene_pairs import run_here
 
 from workflows.archive import overview
 from workflows.archive.folder import ArchiveFolder
+from workflows.archive.layers.pages import THUMBNAILS
 from workflows.archive.overview import archive_overview
 from workflows.cli import batch as cli_batch
 
@@ -59,6 +60,9 @@ def test_pages_are_made_again_only_where_the_report_is_newer_or_scenes_are_there
     new = {pair: page.stat().st_mtime_ns for pair, page in pages.items()}
     assert {pair for pair in made.pairs if new[pair] != old[pair]} == {first}
     assert code == 0 and second in err and folder.page.is_file()
+    for name in ("changes.html", THUMBNAILS):
+        folder.report(first).with_name(name).unlink()
+        assert batch("--html")[1][0] == 0 and folder.report(first).with_name(name).is_file()
 
 
 def test_the_largest_changes_are_listed_and_the_rest_is_counted(tmp_path, monkeypatch):

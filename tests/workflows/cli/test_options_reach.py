@@ -226,10 +226,17 @@ def test_every_option_reaches_what_the_command_calls(way, place, monkeypatch, ca
         assert call(*value[1:]) != call(*value[1:], flag, *value[:1]), flag
 
 
-@pytest.mark.parametrize(("words", "config"), [((), "finetune"), (("--model", "dirl"), "dirl_levir_cc")])
-def test_the_config_of_a_fine_tuning_is_that_of_a_named_paper(words, config, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "config", "changed"),
+    [
+        ((), "finetune", {}),
+        (("--epochs", "5"), "finetune", {"epochs": 5, "facts_alone": False}),
+        (("--model", "dirl"), "dirl_levir_cc", {}),
+    ],
+)
+def test_the_config_of_a_fine_tuning_is_that_of_a_named_paper(words, config, changed, monkeypatch):
     def record(settings, *_, **__):
-        assert settings.train == load_config(config).train
+        assert settings.train == replace(load_config(config).train, **changed)
         raise CalledError
 
     monkeypatch.setattr("rscc.training.train_model.train_model", record)

@@ -71,6 +71,12 @@ def maxar(root: Path, day: str) -> None:
     raster(folder / "10300100D7E0C100-pan.tif", 1, "uint16", 0.5)
 
 
+def tiled(root: Path, day: str) -> None:
+    maxar(root, day)
+    folder = root / f"{day[:4]}-{day[4:6]}-{day[6:]}"
+    raster(folder / "10300100D7E0C100-pan.tif", 1, "uint16", 0.2)
+
+
 def aerial(root: Path, day: str) -> None:
     raster(root / f"images/tile_{day}.tif", 3, "uint8", 0.5)
     raster(root / f"labels/tile_{day}.tif", 1, "uint8", 0.5)
@@ -85,6 +91,7 @@ DELIVERIES = {
                                "masks, labels and quality layers": 4}),
     planet: ("_Visual.tif", {"colour pictures": 2, "masks, labels and quality layers": 2}),
     maxar: ("-visual.tif", {"colour pictures": 2, "panchromatic bands": 2}),
+    tiled: ("-visual.tif", {"colour pictures": 2, "panchromatic bands": 2}),
     aerial: ("tile_", {"masks, labels and quality layers": 4, "previews": 2}),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from tiling import (
     NoOverlap,
     NothingValid,
     PixelTypeUnsupported,
+    SceneInfo,
     SceneNotFound,
     TilingError,
     TooFewBands,
@@ -170,3 +171,11 @@ def test_the_file_is_what_its_name_says(pair, tmp_path):
             write_picture(result, tmp_path / name)
         write_picture(result, tmp_path / name, overwrite=True)
     assert sorted(path.name for path in tmp_path.glob("*p.*")) == ["p.png", "p.webp"]
+
+
+def test_pictures_with_a_place_are_scenes(pictures):
+    for path in pictures:
+        path.with_suffix(".pgw").write_text("0.5\n0\n0\n-0.5\n500000\n5600000\n")
+        described = "<PAMDataset><SRS>EPSG:32633</SRS></PAMDataset>"
+        path.with_name(f"{path.name}.aux.xml").write_text(described)
+    assert all(isinstance(one, SceneInfo) for one in read_pair(*pictures, ExplainOptions()))
