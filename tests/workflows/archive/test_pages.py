@@ -51,7 +51,7 @@ def test_pages_are_made_again_only_where_the_report_is_newer_or_scenes_are_there
     assert not folder.page.exists()
     pages = {pair: folder.report(pair).with_name("changes.html") for pair in made.pairs}
     assert batch("--html")[1][0] == 0 and all(page.is_file() for page in pages.values())
-    first, second, *_ = made.pairs
+    first, second, third, *_ = made.pairs
     old = {pair: page.stat().st_mtime_ns for pair, page in pages.items()}
     os.utime(folder.report(first), ns=(2**62, 2**62))
     os.utime(folder.report(second), ns=(2**62, 2**62))
@@ -61,8 +61,8 @@ def test_pages_are_made_again_only_where_the_report_is_newer_or_scenes_are_there
     assert {pair for pair in made.pairs if new[pair] != old[pair]} == {first}
     assert code == 0 and second in err and folder.page.is_file()
     for name in ("changes.html", THUMBNAILS):
-        folder.report(first).with_name(name).unlink()
-        assert batch("--html")[1][0] == 0 and folder.report(first).with_name(name).is_file()
+        folder.report(third).with_name(name).unlink()
+        assert batch("--html")[1][0] == 0 and folder.report(third).with_name(name).is_file()
 
 
 def test_the_largest_changes_are_listed_and_the_rest_is_counted(tmp_path, monkeypatch):

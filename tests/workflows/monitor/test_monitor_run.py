@@ -212,6 +212,19 @@ def test_the_same_pixels_of_a_month_and_of_its_day_are_one_scene(tmp_path, day_f
     assert [scene.date for scene in done.places[0].place.scenes] == [*DATES[:2], "2018-05-15"]
 
 
+def test_the_same_pixels_of_one_date_do_not_take_turns(tmp_path):
+    write_series(tmp_path / "town", {date: SHOWN[date] for date in DATES[:3]})
+    (tmp_path / "again").mkdir()
+    for path in (tmp_path / "town").glob("*.tif"):
+        with rasterio.open(path) as file:
+            pixels, profile = file.read(), {**file.profile, "compress": "lzw"}
+        with rasterio.open(tmp_path / "again" / path.name, "w", **profile) as file:
+            file.write(pixels)
+    for folder, new in (("town", 3), ("again", 0), ("town", 0), ("again", 0)):
+        done = update(tmp_path / "out", tmp_path / folder).update
+        assert (done.new_scenes, done.scenes) == (new, 3)
+
+
 def test_hidden_ground_counts_for_neither_side(tmp_path):
     write_painted(tmp_path / "2018-01.tif")
     write_painted(tmp_path / "2018-02.tif", hidden=[HOUSE])

@@ -17,6 +17,7 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.step.clear import Ground, clear_series, usable_dates
 from workflows.monitor.step.cube import SeriesCube
 from workflows.monitor.step.fit import fit_steps, without_season
+from workflows.monitor.step.kinds import Colors
 from workflows.monitor.steps import find_steps
 
 HALL, PIT = (slice(12, 24), slice(12, 24)), (slice(40, 52), slice(36, 50))
@@ -217,3 +218,18 @@ def test_a_date_known_to_the_year_only_leaves_the_season_of_the_others():
     months_[7] = np.nan
     season[7] = 0
     assert np.abs(without_season(months_) @ season).max() < 0.2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        ((100, 110, 60), (140, 120, 75), "bare_ground"),  # a fifth brighter, and less green
+        ((140, 120, 75), (160, 165, 90), "changed"),  # a fifth brighter, and greener
+        ((100, 100, 100), (118, 118, 118), "changed"),
+        ((120, 90, 60), (200, 150, 100), "bare_ground"),  # much brighter
+        ((100, 110, 60), (15, 45, 45), "water"),
+    ],
+)
+def test_colours_tell_bare_ground_and_water(before, after, kind):
+    colors = Colors(np.zeros(3), 255.0)
+    assert colors.kind(np.array(before, float), np.array(after, float)).kind == kind
