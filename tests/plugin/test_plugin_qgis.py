@@ -16,6 +16,8 @@ from PIL import Image
 from qgis_runs import NEEDS_QGIS, environment, look, run_qgis
 from scene_pairs import make_pair
 
+from workflows.report.reading import open_report
+
 pytestmark = [
     pytest.mark.qgis,
     pytest.mark.slow,
@@ -82,8 +84,12 @@ def caption(before, after, report, *more):
 @needs_process
 def test_qgis_process_describes_a_layer_of_changes(home, variables):
     found, given = home / "found.gpkg", home / "given.gpkg"
-    code, _, err = caption(home / "before.tif", home / "after.tif", found)
+    options = ("--MIN_AREA=0", "--GROUP_DISTANCE=0", "--EXTENT=14.99,15.01,50.54,50.57 [EPSG:4326]")
+    code, _, err = caption(home / "before.tif", home / "after.tif", found, *options)
     assert code == 0, err
+    settings = open_report(found).run["settings"]
+    assert (settings["min_area"], settings["group_distance"]) == (0, 0)
+    assert settings["bounds"] == pytest.approx([14.99, 50.54, 15.01, 50.57], abs=1e-6)
     layer = f"--GIVEN={found}|layername=outlines"
     code, out, err = caption(home / "before.tif", home / "after.tif", given, layer)
     assert code == 0 and "CHANGES:\t2" in out, err
