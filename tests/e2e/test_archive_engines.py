@@ -10,7 +10,7 @@ from archive_commands import Commands, commands, forked_cluster
 from archive_pairs import BREAKAGES, MadeArchive, contents, make_archive
 
 SOME_FAILED = 3
-PAIRS, EACH = 20, 1
+PAIRS, EACH = 12, 1
 
 # Dask says so where the disk is busy, and closes what it has open when it is collected.
 pytestmark = [

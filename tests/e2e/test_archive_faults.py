@@ -97,8 +97,8 @@ def test_a_large_pair_whose_run_is_killed_gives_the_report_of_the_whole(tmp_path
     assert runs(made.scenes) == []
 
 
-def test_a_model_that_cannot_be_loaded_is_one_line_and_nothing_is_lost(tmp_path, shell, made):
-    out = tmp_path / "out"
+def test_a_model_that_cannot_be_loaded_is_one_line_and_nothing_is_lost(tmp_path, shell):
+    made, out = make_archive(tmp_path, 4, each=1, breakages=("missing",)), tmp_path / "out"
     assert shell.run("batch", made.table, "--out", out, "--workers", 2, "--model", "missing") == 2
     assert shell.said().splitlines()[-1] == "rscc: error: missing: no model has this name; see rscc models"
     assert states(out).keys() <= {"pending", "running"}

@@ -68,7 +68,7 @@ def recorded(out: Path, state: str) -> set[str]:
 
 
 def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
-    made, seed = made_with_runs(tmp_path, 16), random.Random(1)
+    made, seed = made_with_runs(tmp_path, 10), random.Random(1)
     sound, expected = len(made.sound), undisturbed(tmp_path, shell, made)
     states, landed = Counter(), 0
     for number in range(kill_cycles):
@@ -124,7 +124,7 @@ def test_workers_killed_at_any_moment(tmp_path, shell, kill_cycles):
 
 
 def test_the_scheduler_killed_at_any_moment(tmp_path, shell, kill_cycles):
-    made, seed = made_with_runs(tmp_path, 16), random.Random(3)
+    made, seed = made_with_runs(tmp_path, 10), random.Random(3)
     sound, expected = len(made.sound), undisturbed(tmp_path, shell, made)
     cluster, codes = QuickCluster(shell, tmp_path, workers=2), Counter()
     for number in range(kill_cycles):

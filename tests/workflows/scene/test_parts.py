@@ -26,17 +26,17 @@ from workflows.scene.network.mosaics import row_edges
 from workflows.scene.opening import open_pair, planned_tiles
 from workflows.scene.parts import find_part, join_parts, plan_parts, split_of
 
-# 21 rows of 8 tiles of 64 pixels that share 16: tiles are fixed to the ground, not to the edges.
-SIZE = (976, 352)
+# 21 rows of 5 tiles of 64 pixels that share 16: tiles are fixed to the ground, not to the edges.
+SIZE = (976, 208)
 chance = random.Random(7)
 # Over many seams of rows, small and tall ones, some side by side.
 SPOTS = [
     (row + chance.randrange(20), col + chance.randrange(40), chance.choice([9, 30, 120]), 12, 170 + row % 80)
     for row in range(10, 840, 60)
-    for col in range(10, 270, 110)
+    for col in (10, 120)
 ]
 # Degrees: from the second quarter of the columns and rows to the last but one.
-BOX = (15.0006, 50.5487, 15.0019, 50.5517)
+BOX = (15.0004, 50.5487, 15.0012, 50.5517)
 
 
 class InBatches(SlowCaptioner):
@@ -117,7 +117,7 @@ def test_parts_in_any_order_give_the_report_of_the_whole(pair, whole, tmp_path, 
 @pytest.mark.slow
 def test_parts_that_are_missing_are_done_in_the_end_and_a_part_goes_on_where_it_was(pair, whole, tmp_path):
     options = SceneOptions(keep_maps=tmp_path / "maps")
-    parts = parts_of(pair, options, 25)
+    parts = parts_of(pair, options, 15)
     do(pair, InBatches(), options, [*parts[1:3], *parts[5:6]])
     about = json.loads((tmp_path / "maps" / "maps.json").read_text())
     about["rows"][1]["checksums"][0] += 1
@@ -126,16 +126,16 @@ def test_parts_that_are_missing_are_done_in_the_end_and_a_part_goes_on_where_it_
     model = InBatches()
     do(pair, model, options, parts[1:2])
     # Two rows of tiles see the rows that were lost, and batches are whole.
-    assert 16 <= model.seen <= 16 + 2 * 15
+    assert 10 <= model.seen <= 10 + 2 * 15
     model = InBatches()
     same(joined(pair, model, options), whole)
-    assert 50 < model.seen < whole.run["tiling"]["tiles"]
+    assert 30 < model.seen < whole.run["tiling"]["tiles"]
 
 
 @pytest.mark.slow
 def test_a_part_keeps_the_rows_that_others_wrote_meanwhile(pair, tmp_path):
     options, lock = SceneOptions(keep_maps=tmp_path / "maps"), Lock()
-    first, *others = parts_of(pair, options, 50)
+    first, *others = parts_of(pair, options, 30)
 
     class Meanwhile(InBatches):
         """Others do their parts while this one does its first tiles."""
@@ -222,7 +222,7 @@ def test_rows_that_are_no_part_are_refused(pair, tmp_path):
 @pytest.mark.slow
 def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole, tmp_path):
     options = SceneOptions(keep_maps=tmp_path / "maps")
-    first, *others = parts_of(pair, options, 30)
+    first, *others = parts_of(pair, options, 18)
     # One part is done by both at the same time, as when a worker is thought lost but is not.
     works = [[first, *others[:3]], [first, *others[3:]]]
 
@@ -237,7 +237,7 @@ def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole
         def start(seconds, parts):
             return shell.start(do_parts, seconds, pair.before, pair.after, options.keep_maps, parts)
 
-        workers = [start(0.05, parts) for parts in works]
+        workers = [start(0.08, parts) for parts in works]
         for rows, worker in zip((4, 7), workers, strict=True):
             wait_until(lambda: finished() >= rows or not worker.is_alive(), "rows")  # noqa: B023
             kill(worker)
