@@ -205,22 +205,22 @@ class ScenePair:
 
     def _read_date(self, date: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """Return the pixels of a date, and where it has data."""
-        reader, fill = self._readers()[date], self.fill[date]
+        reader, fill = self._reader(date), self.fill[date]
         if not fill:
             return reader.read(window)
         whole = Window(0, 0, self.grid.width, self.grid.height)
         return without_fill(reader.read, fill, window, whole, self.layers[date].shift)
 
-    def _readers(self) -> tuple[GriddedReader, GriddedReader]:
+    def _reader(self, date: int) -> GriddedReader:
+        """Return what reads a date in this thread, which opens no file of the other date."""
         assert not self._closed, "the pair is closed"
-        readers: tuple[GriddedReader, GriddedReader] | None = getattr(self._local, "readers", None)
-        if readers is None:
+        readers: dict[int, GriddedReader] = self._local.__dict__.setdefault("readers", {})
+        if date not in readers:
             with ExitStack() as stack:
-                readers = (GriddedReader(self.layers[0], stack), GriddedReader(self.layers[1], stack))
+                readers[date] = GriddedReader(self.layers[date], stack)
                 with self._lock:
-                    self._handles[threading.current_thread()] = stack.pop_all()
-            self._local.readers = readers
-        return readers
+                    self._handles.setdefault(threading.current_thread(), ExitStack()).push(stack.pop_all())
+        return readers[date]
 
     def _note(self, *notes: str | None) -> None:
         # A scene that is given twice has each of its notes once.
@@ -238,7 +238,7 @@ class ScenePair:
             self._require(preconditions.valid_ground((self.before, self.after), share))
 
     def _find_fill(self, lattice: Lattice) -> None:
-        before, after = map(lattice.fill_of, self._readers())
+        before, after = (lattice.fill_of(self._reader(date)) for date in (0, 1))
         self.fill = before, after
         self._note(*preconditions.filled((self.before, self.after), self.fill))
 
