@@ -258,8 +258,8 @@ def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole
 
 @pytest.mark.slow
 def test_a_real_network_gives_the_same_bits(tmp_path):
-    houses = [(row, col, 24, 36, 160) for row in range(60, 1400, 130) for col in range(40, 400, 120)]
-    pair = make_pair(tmp_path, houses, size=(1500, 460))
+    houses = [(row, col, 24, 36, 160) for row in range(60, 2700, 130) for col in range(40, 400, 120)]
+    pair = make_pair(tmp_path, houses, size=(2800, 460))
     captioner = Captioner.load("rscc-small", device="cpu")
     asked = {"threshold": 0.3, "batch_size": 8}
     whole = captioned(pair, captioner, **asked)
