@@ -19,16 +19,8 @@ COMMANDS = [
     ["inspect", "https://192.0.2.1/a.tif", "b_2020.tif", "--offline"],
 ]
 CODES = [0, 0, 0, 0, 2]
-TRACER = [
-    "strace",
-    "-f",
-    "--seccomp-bpf",
-    "-qq",
-    "-e",
-    "trace=socket,connect,sendto,sendmsg",
-    "-o",
-    "calls.txt",
-]
+TRACER = ["strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=socket,connect,sendto,sendmsg"]
+TRACER += ["-o", "calls.txt"]
 NAMESPACE = ["unshare", "--map-root-user", "--net"]
 
 
@@ -59,12 +51,8 @@ def heard(tmp_path_factory, child_environment, repository) -> Heard:
     # Without a network, where that can be had, the commands must work all the same.
     namespace = NAMESPACE if works(*NAMESPACE, "true") else []
     traced = works(*namespace, "strace", "-qq", "-o", os.devnull, "true")
-    script = [
-        sys.executable,
-        str(repository / "tests/support/rscc_stand_in.py"),
-        "quiet",
-        json.dumps(COMMANDS),
-    ]
+    stand_in = str(repository / "tests/support/rscc_stand_in.py")
+    script = [sys.executable, stand_in, "quiet", json.dumps(COMMANDS)]
     words = [*namespace, *(TRACER if traced else []), *script]
     environment = {**child_environment, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=300)

@@ -11,7 +11,6 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from archive_rows import change, new_claim, pair_state, report
 from workflows.archive.layers import layers
-from workflows.archive.layers.layers import write_layers
 from workflows.report.formats import parquet, writing
 
 for module in (layers, parquet, writing):
@@ -33,10 +32,10 @@ def rows(count):
     return (pair_state(f"p{{number}}", number=number) for number in range(count))
 
 # What is loaded once, and the first full groups of changes, are no growth.
-write_layers(archive("few", 500), lambda: rows(500))
+layers.write_layers(archive("few", 500), lambda: rows(500))
 many = archive("many", 1_500)
 before = peak()
-write_layers(many, lambda: rows(1_500))
+layers.write_layers(many, lambda: rows(1_500))
 print(json.dumps([peak() - before, peak()]))
 """
 
