@@ -84,11 +84,10 @@ def caption(before, after, report, *more):
 @needs_process
 def test_qgis_process_describes_a_layer_of_changes(home, variables):
     found, given = home / "found.gpkg", home / "given.gpkg"
-    options = ("--MIN_AREA=0", "--GROUP_DISTANCE=0", "--EXTENT=14.99,15.01,50.54,50.57 [EPSG:4326]")
-    code, _, err = caption(home / "before.tif", home / "after.tif", found, *options)
+    box = "--EXTENT=14.99,15.01,50.54,50.57 [EPSG:4326]"
+    code, _, err = caption(home / "before.tif", home / "after.tif", found, box)
     assert code == 0, err
     settings = open_report(found).run["settings"]
-    assert (settings["min_area"], settings["group_distance"]) == (0, 0)
     assert settings["bounds"] == pytest.approx([14.99, 50.54, 15.01, 50.57], abs=1e-6)
     layer = f"--GIVEN={found}|layername=outlines"
     code, out, err = caption(home / "before.tif", home / "after.tif", given, layer)
@@ -143,6 +142,8 @@ def test_the_toolbox_loads_styled_layers_and_stops_where_asked(home, variables, 
     loaded, cancelled = told["loaded"], told["cancelled"]
     assert loaded["good"], loaded["errors"]
     assert loaded["results"]["CHANGES"] == 2 and loaded["results"]["AREA"] > 700
+    settings = open_report(home / "r.gpkg").run["settings"]
+    assert (settings["min_area"], settings["group_distance"]) == (25.5, 0)
     assert loaded["percents"] == sorted(loaded["percents"]) and loaded["percents"][-1] == 100
     assert told["batch"]["good"] and told["batch"]["results"]["FAILED"] == 1
     layers = [["Changes", "categorizedSymbol", True, 2], ["pairs", "categorizedSymbol", False, 1]]

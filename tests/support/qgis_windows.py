@@ -133,7 +133,7 @@ def plugin(folder, before, after, report, pairs, archive, coarse):
     loaded.initProcessing()
     registry = QgsApplication.processingRegistry()
     algorithm = registry.algorithmById("rscc:caption")
-    pair = {"BEFORE": before, "AFTER": after, "MIN_AREA": 25.5, "DATE_AFTER": "2020"}
+    pair = {"BEFORE": before, "AFTER": after, "MIN_AREA": 25.5, "GROUP_DISTANCE": 0.0, "DATE_AFTER": "2020"}
 
     def run(algorithm, values, cancels=False):
         context, listener = QgsProcessingContext(), Listener(cancels)
