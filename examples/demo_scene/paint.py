@@ -312,8 +312,9 @@ def _trees(canvas: Canvas, trees: tuple[Tree, ...], season: Season, fine: np.nda
     crowns = np.zeros(canvas.shape, np.float32)
     shade = np.zeros(canvas.shape, np.float32)
     for tree in trees:
-        own, far = np.random.default_rng(tree.seed), 1.3 * tree.radius
-        where, x, y = canvas.patch(shapely.box(tree.x - far, tree.y - far, tree.x + far, tree.y + far))
+        own, reach = np.random.default_rng(tree.seed), 1.3 * tree.radius
+        square = shapely.box(tree.x - reach, tree.y - reach, tree.x + reach, tree.y + reach)
+        where, x, y = canvas.patch(square)
         if x.size == 0:
             continue
         bearing = np.arctan2(y - tree.y, x - tree.x)

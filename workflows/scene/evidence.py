@@ -15,6 +15,8 @@ from scipy import ndimage
 from scipy.special import expit
 from shapely.geometry import MultiPolygon
 
+from rscc.facts.answers import ANSWERS
+from rscc.facts.ground_after import MEASURES, is_clear
 from rscc.text.change_facts import LARGE_BUILDING
 from workflows.scene.map_description import ROADS
 from workflows.scene.maps import ChangeMaps
@@ -71,7 +73,6 @@ def evidence_of(
         with_roads: also look for roads beside them.
         bare: numbers of those that are judged without their surroundings.
     """
-    from rscc.facts.answers import ANSWERS
     from rscc.facts.heads import bag_logits
 
     assert maps.rules is not None
@@ -104,7 +105,6 @@ def wholes_of(
     A building is the ground, joined to the outline, of positions where a building came or is gone. A square
     of area A touches positions of side s on about (sqrt(A) + s)^2, which is solved for A.
     """
-    from rscc.facts.answers import ANSWERS
 
     rules = maps.rules
     assert rules is not None
@@ -126,7 +126,6 @@ def wholes_of(
 
 def _roads(found: PositionAnswers, known: np.ndarray, beside: np.ndarray, metres: float) -> RoadEvidence:
     """Return what the positions ``beside`` a change say about roads."""
-    from rscc.facts.answers import ANSWERS
     from rscc.facts.road_head import BESIDE_METRES, CHANNELS, road_evidence, road_maps
 
     logits = found.values[len(ANSWERS) : len(ANSWERS) + CHANNELS]
@@ -136,7 +135,6 @@ def _roads(found: PositionAnswers, known: np.ndarray, beside: np.ndarray, metres
 
 def _is_cleared(found: PositionAnswers, own: np.ndarray, maps: ChangeMaps) -> bool:
     """Return whether the ground of an outline is clear after; True for maps that do not tell."""
-    from rscc.facts.ground_after import MEASURES, is_clear
 
     names = maps.about["answers"]
     if MEASURES[0] not in names:

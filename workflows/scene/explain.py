@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import rasterio
 from shapely.geometry import Point, box
 
+from rscc.facts.rules import COVERED
 from rscc.model_folder import ModelCard, available_models
 from rscc.text.map_sentences import map_name
 from tiling import NoOverlap, Window
@@ -168,7 +169,6 @@ def _detected(report: Report, change: Change, captioner: Captioner) -> Iterator[
 def evidence_in(report: Report, change: Change, maps: ChangeMaps) -> tuple[Answer, ...]:
     """Return every answer of the fact heads about a change."""
     from rscc.facts.road_head import BESIDE, NEW
-    from rscc.facts.rules import COVERED
 
     rules = maps.rules
     assert rules is not None

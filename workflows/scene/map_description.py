@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from rscc.facts.answers import ANSWERS
+from rscc.facts.ground_after import MEASURES
+from rscc.facts.rules import FactRules
 from rscc.files import parsed_json, read_file
 from workflows.errors import MapsUnusable
-
-if TYPE_CHECKING:
-    from rscc.facts.rules import FactRules
 
 ABOUT = "maps.json"
 FORMAT = 1
@@ -71,9 +71,6 @@ def read_about(folder: Path) -> tuple[dict[str, Any], dict[int, Row]]:
 
 def check_described(about: Mapping[str, Any]) -> None:
     """Check what a report is made of beside the rasters; raises KeyError, TypeError or ValueError."""
-    from rscc.facts.answers import ANSWERS
-    from rscc.facts.ground_after import MEASURES
-
     texts = [about["model"]["name"], about["model"]["version"]]
     for role in ("before", "after"):
         texts += [about["inputs"][role]["path"], about["inputs"][role]["date"] or ""]
@@ -90,9 +87,6 @@ def rules_of(content: Any) -> FactRules | None:
     """Return the rules in ``maps.json``; raises KeyError, TypeError or ValueError where they are damaged."""
     if content is None:
         return None
-    from rscc.facts.answers import ANSWERS
-    from rscc.facts.rules import FactRules
-
     slopes, offsets, sure = (tuple(map(float, content[name])) for name in ("slopes", "offsets", "sure"))
     if not len(slopes) == len(offsets) == len(sure) == len(ANSWERS):
         raise ValueError("the rules do not fit")

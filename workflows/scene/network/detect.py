@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tiling
+from rscc.facts.answers import ANSWERS
 from rscc.sequences import batches
 from tiling import Band, PairTile, SceneInfo, TileGrid, Window, read_tiles
 from workflows.options import SceneOptions
@@ -44,7 +45,6 @@ def answers_of(captioner: Captioner, options: SceneOptions) -> tuple[tuple[str, 
     answers: tuple[str, ...] = ()
     rules: dict[str, Any] | None = None
     if tells_facts(captioner, options):
-        from rscc.facts.answers import ANSWERS
         from rscc.facts.ground_after import MEASURES
 
         facts = captioner.facts

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rscc.errors import NonFiniteOutput
+from rscc.facts.answers import ANSWERS
 from rscc.model_folder import ModelCard, load_card
 from tiling import BandValues, PairTile, ScenePair, Window
 from workflows.errors import OptionInvalid
@@ -130,7 +131,6 @@ class Network:
 
     def _surface(self, tile: PairTile, facts: np.ndarray) -> np.ndarray:
         """Measure the ground after where a building may be gone, which is seldom."""
-        from rscc.facts.answers import ANSWERS
         from rscc.facts.ground_after import MEASURES, ground_after
 
         if facts[ANSWERS.index("gone building")].max() < 0:
