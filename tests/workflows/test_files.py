@@ -45,6 +45,16 @@ def test_a_geopackage_that_is_being_edited_is_not_replaced(tmp_path):
         assert reader.execute("SELECT * FROM gpkg_contents WHERE description = 'mine'").fetchall() == []
 
 
+def test_a_geopackage_with_a_change_that_is_not_committed_is_not_replaced(tmp_path):
+    report = Report([])
+    path = report.write(tmp_path / "r.gpkg")
+    with closing(sqlite3.connect(path)) as editor:
+        editor.execute("UPDATE gpkg_contents SET description = 'mine'")
+        with pytest.raises(OutputExists, match=r"r\.gpkg-journal"):
+            report.write(path, overwrite=True)
+    assert report.write(path, overwrite=True) == path
+
+
 def test_a_folder_is_never_replaced_and_a_missing_one_or_a_file_in_its_place_is_none(tmp_path):
     (tmp_path / "r.geojson").mkdir()
     with pytest.raises(OutputExists):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import geopandas
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from painted_series import FLICKER, HOUSE, POND, SHOWN, find_squares, write_painted, write_series
 from PIL import Image
 from rasters import north_up
+from shapely.geometry import box
 from stored import assert_as_stored, contents
 
 from workflows.errors import OptionInvalid
@@ -59,6 +61,13 @@ def test_ground_without_data_does_not_make_a_picture_pale():
     values[:, ~valid] = 0
     shown = pictures._stretched(values, valid)[:, valid]
     assert shown.min() == 0 and shown.max() == 255 and 110 < shown.mean() < 145
+
+
+@pytest.mark.parametrize(("width", "height"), [(0.01, 0.5), (0.5, 0.01)])
+def test_no_side_of_a_picture_is_longer_than_the_most(town, width, height):
+    place = replace(town[1].places[0].place, ground=box(15, 50, 15 + width, 50 + height))
+    grid = pictures.frame_of(place).grid
+    assert min(grid.width, grid.height) < max(grid.width, grid.height) == pictures.SIDE
 
 
 def test_all_tables_hold_the_same_events(town):

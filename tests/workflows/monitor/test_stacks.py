@@ -148,6 +148,16 @@ def test_a_model_without_fact_heads_is_refused_by_name(tmp_path):
         events_of(tmp_path / "maps", scenes, captioner)
 
 
+def test_maps_of_other_facts_are_not_used_again(tmp_path):
+    scenes = write_stack(tmp_path / "scenes", DATES[:2])
+    surveyed = []
+    for facts in ("1" * 64, "1" * 64, "2" * 64):
+        captioner = StackCaptioner(facts_sha256=facts)
+        events_of(tmp_path / "maps", scenes, captioner)
+        surveyed.append(captioner.surveyed > 0)
+    assert surveyed == [True, False, True]
+
+
 @pytest.fixture
 def with_house(tmp_path):
     """Return a function that writes three scenes, those of some numbers with a bright square."""

@@ -189,6 +189,13 @@ def test_a_table_is_checked_and_filled_in(tmp_path):
     assert table_catalog(tmp_path / "again.csv").rows == catalog.rows
 
 
+def test_no_clouds_in_a_table_come_before_those_of_a_scene(tmp_path):
+    write_scenes(tmp_path, "2015.tif", "2019.tif", tags={"CLOUD_COVER": "40"})
+    (tmp_path / "t.csv").write_text("before,after,cloud_before\n2015.tif,2019.tif,0\n")
+    (row,) = table_catalog(tmp_path / "t.csv").rows
+    assert (row.cloud_before, row.cloud_after) == (0, 40)
+
+
 @pytest.mark.slow
 def test_a_server_that_is_down_ends_the_check_of_a_table(tmp_path, monkeypatch):
     monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "0")

@@ -73,6 +73,13 @@ def test_what_is_written_is_read_again_but_for_a_table_without_a_row(tmp_path, n
     assert "no rows" in refused(tmp_path / name)
 
 
+def test_a_table_without_footprints_removes_the_layer_of_the_one_that_it_replaces(tmp_path):
+    path = tmp_path / "pairs.csv"
+    assert write_pairs(example(tmp_path), path).is_file()
+    write_pairs([PairRow("a", "/x.tif", "/y.tif")], path)
+    assert not layer_path(path).exists()
+
+
 def test_paths_are_relative_to_the_table_so_that_both_can_be_moved(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()

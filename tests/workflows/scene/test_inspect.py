@@ -123,6 +123,22 @@ def test_the_time_is_measured_with_the_model_and_grows_with_the_tiles(scenes):
     assert refused.refusals and len(loaded) == 1  # a model is loaded only for what goes through
 
 
+def test_a_pair_that_is_too_coarse_is_shown_nevertheless(scenes):
+    coarse = {"transform": north_up(cell=10.0)}
+    inspection = inspected(scenes(coarse, coarse))
+    assert inspection.refusals and inspection.tiling is not None and inspection.pair is not None
+    titles = {line.split(" ")[0] for line in inspection.as_text().splitlines()}
+    assert {"ground", "grid", "shift", "verdict"} <= titles
+
+
+@pytest.mark.parametrize(
+    ("row", "col", "words"), [(3, 2, "(2.0 right, 3.0 down)"), (-3, -2, "(2.0 left, 3.0 up)")]
+)
+def test_the_shift_is_told_by_its_directions(scenes, row, col, words):
+    moved = np.roll(textured(300, 400), (row, col), axis=(1, 2))
+    assert words in inspected(scenes(after={"array": moved})).as_text()
+
+
 def test_how_much_is_shared_and_has_data(scenes):
     mask = np.ones((300, 400), bool)
     mask[:150] = False

@@ -75,10 +75,11 @@ def test_arrays_with_their_georeferencing_give_the_report_of_the_files(pair, rep
     assert len(grey) == 1
 
 
-def test_masked_pixels_of_an_array_are_nodata(pair):
+@pytest.mark.parametrize("bands", [slice(None), 1], ids=["in all bands", "in one band"])
+def test_masked_pixels_of_an_array_are_nodata(pair, bands):
     before, transform, crs = data_of(pair.before)
     after = np.ma.masked_array(data_of(pair.after)[0])
-    after[:, 15:60, 15:60] = np.ma.masked
+    after[bands, 15:60, 15:60] = np.ma.masked
     given = rscc.caption(before, after, transform=transform, crs=crs, captioner=BrightnessCaptioner())
     assert len(given) == 0 and given, "a report without changes is still a report"
 
