@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from rscc.config import MOST_TILE, CardConfig, Config, DataConfig, ModelConfig
+from rscc.configs import load_config
 from rscc.errors import ConfigInvalid
 from rscc.settings import build
 
@@ -53,3 +55,10 @@ def test_tiles_have_whole_positions() -> None:
         with pytest.raises(ConfigInvalid):
             Config(ModelConfig(pool=pool), data=DataConfig(size=size), card=CardConfig(search_size=searched))
     assert Config(ModelConfig(pool=2), card=CardConfig(search_size=512)).model.position_size == 32
+
+
+def test_the_protocol_of_a_paper_has_only_its_own_losses():
+    ours = load_config("dirl_levir_cc")
+    losses = {**ours.loss, "change_mask": 1.0, "changed": 1.0}
+    of_paper = replace(ours, loss=losses, train=replace(ours.train, protocol="paper"))
+    assert of_paper.loss == {**ours.loss, "change_mask": 0.0, "changed": 0.0} and not of_paper.data.augment

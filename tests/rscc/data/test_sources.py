@@ -69,6 +69,8 @@ def test_batches_depend_on_seed_and_epoch_alone(kind, make_source) -> None:
     first, second = epoch(source, 0), epoch(source, 1)
     assert len(list(source.epoch(0))) == len(list(source.epoch(1))) == source.steps() == 3
     assert first != second
+    orders = [np.concatenate(source.batches(number)).tolist() for number in (0, 1)]
+    assert orders[0] != orders[1]
     torch.manual_seed(99)
     np.random.seed(99)
     other = make_source(kind)

@@ -23,7 +23,7 @@ from stored import assert_as_stored
 from rscc.data.augmentation import random_crop
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairSample, read_pair, truly_changed
-from rscc.data.synthesis import suburbs
+from rscc.data.synthesis import blending, suburbs
 from rscc.data.synthesis.blending import SOFT, SOLID, insert_building, remove_building
 from rscc.data.synthesis.folder import write_synthesis
 from rscc.data.synthesis.grammar import Grammar, describe_mask
@@ -270,3 +270,15 @@ def test_an_unchanged_pair_shows_as_much_ground_as_others(
     monkeypatch.setattr(sources, "draw_scene", lambda rng: (record, gsd))
     assert Synthesis(sources, grammar, OPTIONS).unchanged(np.random.default_rng(1)) is not None
     assert sides == [128 / gsd], "256 pixels of half a metre"
+
+
+def test_pairs_are_made_of_training_imagery_alone(sources: Imagery) -> None:
+    drawn = {Path(sources.draw_pair(np.random.default_rng(seed)).id).name for seed in range(60)}
+    assert drawn == {"a.png", "b.png", "e.png"}
+
+
+def test_a_building_is_put_where_its_own_outline_fits() -> None:
+    shape = np.array([[1, 0, 0], [1, 0, 0], [1, 1, 1]], np.float32)
+    ground = np.zeros((8, 8), bool)
+    ground[3:6, 2:5] = shape > 0
+    assert blending._places(ground, shape, np.random.default_rng(0)) == [(3, 2)]

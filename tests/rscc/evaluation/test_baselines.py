@@ -1,5 +1,6 @@
 """What is scored beside a model: captions that do not look at the pair."""
 
+import numpy as np
 import pytest
 from training_runs import features_of, report_of, row_of
 
@@ -10,9 +11,11 @@ from rscc.evaluation.baselines import (
     NEAREST_PAIR,
     TEMPLATE_BY_COUNT,
     most_frequent_change_caption,
+    template_caption,
 )
 from rscc.evaluation.evaluate import UNGATED
 from rscc.evaluation.score_rows import SUBSETS
+from rscc.text.no_change import NO_CHANGE_SENTENCES
 
 pytest.importorskip("pycocoevalcap")
 
@@ -38,3 +41,13 @@ def test_the_most_frequent_change_caption_ignores_no_change_and_breaks_ties_by_a
     assert most_frequent_change_caption(train[2:]) == "a road appears"
     with pytest.raises(DatasetLayoutInvalid):
         most_frequent_change_caption([train[1]])
+
+
+@pytest.mark.parametrize(
+    ("sides", "sentence"), [((), 0), ((5,), 0), ((10,), "a house"), ((10, 10), "two houses")]
+)
+def test_a_template_counts_the_patches_of_a_mask(sides, sentence) -> None:
+    mask = np.zeros((32, 32), bool)
+    for number, side in enumerate(sides):
+        mask[2 : 2 + side, 15 * number : 15 * number + side] = True
+    assert template_caption(mask).startswith(sentence or NO_CHANGE_SENTENCES[0])

@@ -60,3 +60,9 @@ def test_other_numbers_of_pairs_are_no_ranking() -> None:
         for count in (8, 9, 10)
     ]
     assert ["no ranking" in text for text in texts] == [True, False, True]
+
+
+def test_rows_that_differ_in_one_number_stay_apart() -> None:
+    rows = [PaperRow("a", "", "all", {"bleu_4": 60.0, "cider": cider}, ("x",)) for cider in (130.0, 131.0)]
+    other = PaperRow("a", "", "all", {"meteor": 39.0}, ("y",))
+    assert rows[0].agrees(rows[0]) and not rows[0].agrees(rows[1]) and rows[0].agrees(other)

@@ -170,3 +170,10 @@ def test_what_lies_by_itself_is_stated_whatever_the_picture_says() -> None:
     both = model.picture_caption(surer, surer, squares(2), 0.9, gsd=0.5, lone={"came road": 2.0})
     assert both.facts.came["road"] == pytest.approx(1 / (1 + np.exp(-SURE_LOGIT)))
     assert both.facts.came["building"] > 0.9
+
+
+@pytest.mark.parametrize(("gsd", "size"), [(0.5, "house"), (1.0, "building")])
+def test_large_buildings_of_a_picture_are_told_by_square_metres(gsd, size) -> None:
+    logits, mask = logits_of("came building"), squares(2, side=32)
+    caption = tiny_facts().picture_caption(logits, logits, mask, 0.8, gsd=gsd)
+    assert caption.facts.size == size, "1,024 pixels are 256 or 1,024 m2"

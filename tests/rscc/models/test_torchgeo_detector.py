@@ -241,3 +241,15 @@ def test_a_detector_outside_of_the_folder_is_refused(tmp_path):
         (folder / "model.json").write_text(json.dumps({**content, "detector": name}))
         with pytest.raises(ModelFolderInvalid, match="detector"):
             open_model_folder(folder)
+
+
+@pytest.mark.slow
+def test_of_several_labels_those_that_are_named_are_change(tasks, tmp_path):
+    task = tasks(model="fcn", task="multilabel", num_labels=3).eval()
+    before, after = (torch.from_numpy(date) for date in random_arrays(1, 64, 64))
+    with torch.inference_mode():
+        answers = task.predict_step({"image": torch.stack([before, after], 1) / 255}, 0)
+        path, rare = checkpoint(tmp_path / "one.ckpt", task), int(answers.mean((0, 2, 3)).argmin())
+        path.with_suffix(".toml").write_text(f"changed = [{rare}]\n")
+        found = load_torchgeo(path, card())(before, after)
+    assert found.allclose(answers[:, rare], atol=1e-6)
