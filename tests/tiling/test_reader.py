@@ -40,6 +40,12 @@ def test_tiles_come_in_order_and_as_read_alone(pair, ahead):
     assert reading_threads() == []
 
 
+@pytest.mark.parametrize("numbers", [[], [4, 9]])
+def test_only_the_tiles_that_are_asked_for_are_read(pair, numbers):
+    tiles = read_tiles(pair, grid_of(pair), numbers=numbers)
+    assert [tile.tile.index for tile in tiles] == numbers
+
+
 def test_an_error_comes_at_its_tile_and_ends_the_threads(pair, monkeypatch):
     grid = grid_of(pair)
     read = GriddedReader.read

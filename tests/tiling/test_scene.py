@@ -127,6 +127,15 @@ def test_a_vrt_of_a_vrt_of_nothing_or_of_no_raster_is_refused(folder):
         describe(write_vrt(folder / "a.vrt", "text.tif"))
 
 
+def test_a_vrt_of_bands_that_a_source_lacks_is_refused_in_any_order(folder):
+    write_scene(folder / "a.tif", IMAGE[:1])
+    for order in ((1, 2, 3), (3, 2, 1)):
+        path = write_bands(
+            folder / "a.vrt", "".join(band(n, source("a.tif", wish)) for n, wish in enumerate(order, 1))
+        )
+        refused(SceneDamaged, path, "band 3 of a.tif")
+
+
 def test_gdal_options_end_with_the_read(tmp_path):
     path = write_scene(tmp_path / "a.tif", IMAGE)
     with rasterio.Env(GDAL_NUM_THREADS="3") as env:

@@ -14,7 +14,7 @@ from damage import STEPS, Steps, kill
 from filelock import FileLock
 
 from workflows.archive.claim import Claim, claim_shard
-from workflows.archive.folder import ITEM, MARK, PAGE, REPORT, STYLE, THUMBNAILS, ArchiveFolder
+from workflows.archive.folder import ITEM, MARK, PAGE, REPORT, STYLE, THUMBNAILS, ArchiveFolder, locked
 from workflows.errors import ArchiveBusy, FolderOccupied, MarkMissing, OutputNotWritable
 
 OLD = {"changes.geojson": b"old", "item.json": b"{}"}
@@ -185,6 +185,14 @@ def test_a_shard_is_claimed_by_one_run(tmp_path):
     assert folder.claimed() == []
     with claim_shard(folder, (3, 3)):
         pass
+
+
+def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path, monkeypatch):
+    held = FileLock(tmp_path / "a.lock")
+    held.acquire()
+    monkeypatch.setattr("time.sleep", lambda seconds: held.release())
+    with locked(tmp_path / "a.lock", "busy", patience=60):
+        assert not held.is_locked
 
 
 def test_a_lock_that_is_a_link_is_refused_and_its_target_stays(tmp_path):

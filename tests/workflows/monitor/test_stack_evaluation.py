@@ -87,6 +87,15 @@ def test_simple_methods_find_a_step_and_its_date():
     assert plain_steps(values[4:7], MONTHS[4:7]) == [], "two dates on each side are needed"
 
 
+def test_a_plain_step_weighs_the_noise_of_both_sides_by_their_dates():
+    values = np.full((12, 3, *SIZE), 100.0)
+    values[:2, :, *HALL] = np.array([90, 110])[:, None, None, None]
+    values[2:, :, *HALL] = 125
+    (found,) = plain_steps(values, MONTHS)
+    assert found.first == MONTHS[2], "a restless start is no noise of all dates"
+    assert plain_steps(values[::-1], MONTHS)[0].first == MONTHS[10]
+
+
 @pytest.fixture
 def folder(tmp_path):
     dates = months(20)

@@ -17,7 +17,7 @@ from workflows.monitor.options import MonitorOptions
 from workflows.monitor.step.clear import Ground, clear_series, usable_dates
 from workflows.monitor.step.cube import SeriesCube
 from workflows.monitor.step.fit import fit_steps, without_season
-from workflows.monitor.step.kinds import Colors
+from workflows.monitor.step.kinds import Colors, kind_by_indices
 from workflows.monitor.steps import find_steps
 
 HALL, PIT = (slice(12, 24), slice(12, 24)), (slice(40, 52), slice(36, 50))
@@ -233,3 +233,20 @@ def test_a_date_known_to_the_year_only_leaves_the_season_of_the_others():
 def test_colours_tell_bare_ground_and_water(before, after, kind):
     colors = Colors(np.zeros(3), 255.0)
     assert colors.kind(np.array(before, float), np.array(after, float)).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("after", "kind"),
+    [
+        ({"green": 30, "red": 20, "nir": 60}, "water"),
+        ({"green": 40, "red": 20, "nir": 40}, None),  # perhaps still water: the green is no vegetation
+    ],
+)
+def test_no_plants_grow_or_vanish_where_one_date_shows_water(after, kind):
+    water, other = (
+        {name: np.full(3, float(value)) for name, value in date.items()}
+        for date in ({"green": 60, "red": 60, "nir": 40}, after)
+    )
+    for dates in ((water, other), (other, water)):
+        found = kind_by_indices(*dates, tuple(after))
+        assert (found and found.kind) == kind

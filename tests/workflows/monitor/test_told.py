@@ -63,7 +63,9 @@ def test_each_change_of_state_is_one_line_told_once(tmp_path):
     assert [(one["subject"][-1], one["type"].rpartition(".")[2]) for one in notices] == [
         ("1", "candidate"), ("1", "confirmed"), ("2", "candidate"), ("2", "confirmed"), ("3", "candidate"),
     ]  # fmt: skip
-    assert len({(one["source"], one["id"]) for one in notices}) == len(notices)
+    assert [one["id"].rpartition("/")[2] for one in notices] == ["1", "2", "3", "4", "5"]
+    assert len({one["id"].rpartition("/")[0] for one in notices}) == 1
+    assert len({one["source"] for one in notices}) == 1
     assert {one["specversion"] for one in notices} == {"1.0"} and notices[1]["data"]["was"] == "candidate"
 
 

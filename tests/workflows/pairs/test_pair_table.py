@@ -89,6 +89,12 @@ def test_paths_are_relative_to_the_table_so_that_both_can_be_moved(tmp_path):
     assert read_pairs(new / "pairs.csv") == example(new)
 
 
+def test_a_folder_or_nothing_in_the_place_of_a_table_is_no_file(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    for name in ("folder.csv", "none.csv"):
+        assert refused(tmp_path / name).startswith("no such file")
+
+
 @pytest.mark.parametrize("mark", [",", ";", "\t"])
 def test_tables_of_any_spreadsheet_are_read(tmp_path, mark):
     text = "\ufeffPair, Before ,AFTER,cloud_before\r\np1, x.tif ,y.tif, 3 \r\n".replace(",", mark)

@@ -224,6 +224,16 @@ def test_a_row_with_damaged_evidence_is_not_finished(pair, folder):
         assert not maps.is_finished(first) and all(map(maps.is_finished, others))
 
 
+def test_answers_under_other_names_are_refused(tmp_path, folder):
+    captioned(make_pair(tmp_path, [], size=(64, 64)), FactCaptioner(), keep_maps=folder)
+    about = json.loads((folder / "maps.json").read_text())
+    first, second, *rest = about["answers"]
+    for answers in ([second, first, *rest], [first, first, *rest], [first, "colour", *rest]):
+        (folder / "maps.json").write_text(json.dumps({**about, "answers": answers}))
+        with pytest.raises(MapsUnusable):
+            read_maps(folder)
+
+
 @pytest.mark.slow
 def test_no_damage_is_taken_for_maps(pair, folder):
     captioned(pair, FactCaptioner(), keep_maps=folder)
