@@ -126,3 +126,11 @@ def test_words_of_place_are_ranked_last_where_they_mean_nothing(captioner, monke
     for one in placeless:
         has = [word in text.split() for text in (one.text, *one.alternatives)]
         assert has == sorted(has)
+
+
+def test_the_width_of_the_search_reaches_the_decoder(captioner, monkeypatch) -> None:
+    widths = []
+    monkeypatch.setattr(captioner, "_by_decoder", lambda features, beams=3, **_: widths.append(beams))
+    for call in (captioner.describe, captioner.caption):
+        call(*random_arrays(1, 64, 64), beams=2)
+    assert widths == [2, 2]

@@ -71,3 +71,11 @@ def test_places_are_said_only_when_all_is_there(grammar: Grammar, place, regions
     allowed |= {"middle"} if "center" in allowed else set()
     assert named <= allowed
     assert bool(named) == bool(regions)
+
+
+def test_several_buildings_are_large_where_all_of_them_are(grammar: Grammar) -> None:
+    one, few = np.zeros((256, 256), bool), squares((150, 20), (150, 120), (220, 60))
+    one[10:120, 10:120] = True
+    large = {size for size in ("large", "big", "huge")}
+    assert any(large & {*sentence.split()} for sentence in said(grammar, describe_mask(one), 60))
+    assert not any(large & {*sentence.split()} for sentence in said(grammar, describe_mask(one | few), 60))
