@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from captioners import card
 from tiny_models import tiny_model
 from training_runs import settings, whole_config
 
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.facts.calibration import Calibration, Reliability, ScoreCalibration
 from rscc.model_card import LOCALISATIONS
 from rscc.models.papers import MODELS
+from rscc.training.card_text import confidence_text
 from rscc.training.model_export import export_model
 from rscc.training.training_loop import TrainResult
 from rscc.training.training_run import Run, RunPaths
@@ -50,3 +53,9 @@ def test_the_card_names_the_means_that_the_training_left(data, tmp_path, monkeyp
     assert untaught.localiser == "attention", "a head that was not trained there is not trained here"
     monkeypatch.setattr(MODELS["rdd"], "localiser", "difference")
     assert card("other", change_mask=0, val=without).localiser == "difference"
+
+
+def test_the_card_says_how_many_sentences_are_good_in_percent() -> None:
+    bins = Reliability((0.5,), (0.5,), (8,))
+    score = ScoreCalibration(1.0, 0.0, 60.0, 0.375, 0.1, 0.1, 0.1, 0.1, bins)
+    assert "38 percent" in confidence_text(replace(card(), calibration=Calibration(score=score)))

@@ -1,4 +1,5 @@
 import pickle
+import signal
 import threading
 import time
 from dataclasses import replace
@@ -11,7 +12,7 @@ from captioners import BrightnessCaptioner
 from scene_pairs import make_pair
 
 from workflows import SceneOptions, WorkflowError, caption_scene, progress
-from workflows.archive.workers import tasks
+from workflows.archive.workers import local, tasks
 from workflows.archive.workers.tasks import (
     ModelSource,
     Task,
@@ -156,3 +157,10 @@ def test_workers_share_the_gpus_or_the_cores(monkeypatch):
     assert (threads_each(2), threads_each(9)) == (3, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert threads_each(2) == 5
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals are not masked on Windows")
+def test_the_command_hears_ctrl_c_again_when_its_workers_have_started():
+    with local._blocked_interrupts():
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
