@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import multiprocessing
 import os
+import random
 import signal
 import socket
 import time
@@ -173,13 +174,23 @@ def commands(folder: Path) -> Iterator[Commands]:
         started.end()
 
 
+def free_port() -> int:
+    """A free port that no outgoing connection is given, as those from 32768 on are.
+
+    Such a connection could take it before a scheduler does, or even be answered by itself.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
+
+
 class QuickCluster:
     """A Dask scheduler and some workers without nannies, all processes of their own that start at once."""
 
     def __init__(self, shell: Commands, folder: Path, workers: int = 0) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = free_port()
         self.address = f"tcp://127.0.0.1:{self._port}"
         self._shell, self._folder, self._log = shell, folder, folder / "cluster.txt"
         self._count = workers
