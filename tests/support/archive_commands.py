@@ -115,6 +115,23 @@ def dask_worker(address: str, folder: Path, log: Path, options: dict[str, Any]) 
     asyncio.run(work())
 
 
+def miss_scheduler(address: str) -> None:
+    """End with 0 if an engine says that no scheduler answers at an address.
+
+    What listens there may keep the threads of a client for ever, and with them locks of Dask.
+    """
+    from workflows.archive.workers import engine
+    from workflows.archive.workers.tasks import ModelSource
+    from workflows.errors import SchedulerLost
+
+    engine.ANSWER = engine.SILENCE = 0.5
+    try:
+        engine.Engine(ModelSource("any", "cpu"), scheduler=address).__enter__()
+    except SchedulerLost as error:
+        os._exit(0 if address in str(error) else 2)
+    os._exit(1)
+
+
 def _redirect(out: Path, err: Path | None = None) -> None:
     """Let this process, with a group of its own, print to files; to one without ``err``."""
     # As a shell gives each command: all that it starts can be found and ended.

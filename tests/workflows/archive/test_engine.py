@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from archive_commands import QuickCluster, commands, forked_cluster, kill, wait_until
+from archive_commands import QuickCluster, commands, forked_cluster, kill, miss_scheduler, wait_until
 from archive_fakes import BIG, load_fake, runs
 from archive_pairs import drive, make_tasks
 from distributed import Client, KilledWorker
@@ -364,15 +364,11 @@ def _listen(answer):
         ("tls", b""),
     ],
 )
-def test_where_no_scheduler_listens_is_said(monkeypatch, protocol, answer):
-    for name in ("ANSWER", "SILENCE"):
-        monkeypatch.setattr(engine_module, name, 0.5)
-    with socket.socket() as free:
+def test_where_no_scheduler_listens_is_said(tmp_path, protocol, answer):
+    with socket.socket() as free, commands(tmp_path) as shell:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1] if answer is None else _listen(answer)
-        address = f"{protocol}://127.0.0.1:{port}"
-        with pytest.raises(SchedulerLost, match=address):
-            Engine(source(), scheduler=address).__enter__()
+        assert shell.ended(shell.start(miss_scheduler, f"{protocol}://127.0.0.1:{port}")) == 0
 
 
 @pytest.mark.slow
