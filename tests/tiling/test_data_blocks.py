@@ -100,10 +100,10 @@ def test_sites_far_apart_are_found_one_by_one_and_nothing_between_is_looked_at(t
 
 def test_ground_in_blocks_as_small_as_those_of_nodata_is_told_by_the_mask(tmp_path):
     path = tmp_path / "a.tif"
-    water, block = RasterWindow(0, 0, SIZE, 256), {"tiled": True, "blockxsize": 256, "blockysize": 256}
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(
         path, "w", driver="GTiff", transform=north_up(), crs=UTM, width=SIZE, height=SIZE, count=1,
-        dtype="uint8", compress="deflate", zlevel=1, **block,
+        dtype="uint8", compress="deflate", zlevel=1, tiled=True,
+        blockxsize=256, blockysize=256,
     ) as file:  # fmt: skip
         for row in range(0, SIZE, 256):
             window = RasterWindow(0, row, SIZE, 256)
@@ -113,4 +113,6 @@ def test_ground_in_blocks_as_small_as_those_of_nodata_is_told_by_the_mask(tmp_pa
         file.write(textured(SITE.height, SITE.width)[:1], window=site)
         file.write_mask(np.ones((SITE.height, SITE.width), bool), window=site)
     info = describe(path)
-    assert any(one.intersection(Window(0, 0, 9, 9)) for one in common_data([info], grid_of(info))), water
+    assert any(one.intersection(Window(0, 0, 9, 9)) for one in common_data([info], grid_of(info))), (
+        "the plain ground above"
+    )

@@ -105,7 +105,6 @@ def wholes_of(
     A building is the ground, joined to the outline, of positions where a building came or is gone. A square
     of area A touches positions of side s on about (sqrt(A) + s)^2, which is solved for A.
     """
-
     rules = maps.rules
     assert rules is not None
     buildings = [ANSWERS.index(name) for name in ("came building", "gone building")]
@@ -135,7 +134,6 @@ def _roads(found: PositionAnswers, known: np.ndarray, beside: np.ndarray, metres
 
 def _is_cleared(found: PositionAnswers, own: np.ndarray, maps: ChangeMaps) -> bool:
     """Return whether the ground of an outline is clear after; True for maps that do not tell."""
-
     names = maps.about["answers"]
     if MEASURES[0] not in names:
         return True

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from datasets import NUMBERS, number_word
 
-from rscc.data.synthesis.grammar import NOUNS, Grammar, describe_mask
+from rscc.data.synthesis.grammar import LARGE, NOUNS, Grammar, describe_mask
 
 CAPTIONS = (
     "a house appears in the upper left corner of the scene",
@@ -76,6 +76,5 @@ def test_places_are_said_only_when_all_is_there(grammar: Grammar, place, regions
 def test_several_buildings_are_large_where_all_of_them_are(grammar: Grammar) -> None:
     one, few = np.zeros((256, 256), bool), squares((150, 20), (150, 120), (220, 60))
     one[10:120, 10:120] = True
-    large = {size for size in ("large", "big", "huge")}
-    assert any(large & {*sentence.split()} for sentence in said(grammar, describe_mask(one), 60))
-    assert not any(large & {*sentence.split()} for sentence in said(grammar, describe_mask(one | few), 60))
+    words = [{*" ".join(said(grammar, describe_mask(mask), 60)).split()} for mask in (one, one | few)]
+    assert words[0] & LARGE and not words[1] & LARGE

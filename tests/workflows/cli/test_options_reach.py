@@ -32,7 +32,7 @@ OTHER = """
 --mask-dataset sysu | --masks masks | --match (a) | --max-cloud 7 | --memory 3GB | --min-area 30 |
 --min-overlap 7 | --model mine | --name new | --no-baselines | --no-ground | --normalize |
 --notify log.jsonl | --offline | --only road | --output other | --overwrite | --pair first-last |
---pixel 20,30 | --regularize | --removals 7 | --resume | --retries 4 | --retry-failed | --roads roads |
+--regularize | --removals 7 | --resume | --retries 4 | --retry-failed | --roads roads |
 --robustness | --scale 0,9 | --scheduler tcp://a:8786 | --seed 9 | --series-tiles 7 | --shard 2/3 |
 --since 2019 | --single-date dates | --split val | --still-tiles 7 | --text-encoder minilm |
 --threshold 0.7 | --to 2020 | --trunk rscc-small | --unchanged 7 | --window 20,30 | --workers 3
@@ -82,13 +82,13 @@ WAYS = {
     "explain a change": Way(
         "explain r.geojson --id 1 --before a.tif --after b.tif --model other",
         "workflows.scene.explain:explain_change",
-        "--output --at --pixel --window --overwrite --bands --band-names --scale --gsd --normalize --align "
-        "--frame --force --bbox --area --date-before --date-after --threshold --before --after",
+        "--output --at --window --overwrite --bands --band-names --scale --gsd --normalize --align "
+        "--frame --force --bbox --area --date-before --date-after --before --after",
     ),
     "explain a place": Way(
         "explain a.tif b.tif --at 15.0001,50.5599",
         "workflows.scene.explain:explain_place",
-        "--output --id --pixel --overwrite --before --after --window --bbox",
+        "--output --id --overwrite --before --after --window --bbox",
     ),
     "draw": Way(
         "explain a.tif b.tif -o picture.png",

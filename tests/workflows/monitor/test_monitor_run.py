@@ -196,14 +196,19 @@ def test_a_copy_of_a_scene_does_not_confirm_it(tmp_path):
     assert again.update.new_scenes == 0
 
 
+def recompress(source, target):
+    """Write a raster with the same pixels and other bytes."""
+    with rasterio.open(source) as file:
+        pixels, profile = file.read(), {**file.profile, "compress": "lzw"}
+    with rasterio.open(target, "w", **profile) as file:
+        file.write(pixels)
+
+
 @pytest.mark.parametrize("day_first", [True, False])
 def test_the_same_pixels_of_a_month_and_of_its_day_are_one_scene(tmp_path, day_first):
     write_series(tmp_path / "town", {date: SHOWN[date] for date in DATES[:3]})
-    with rasterio.open(tmp_path / "town" / "2018-05.tif") as file:
-        pixels, profile = file.read(), {**file.profile, "compress": "lzw"}
     (tmp_path / "day").mkdir()
-    with rasterio.open(tmp_path / "day" / "2018-05-15.tif", "w", **profile) as file:
-        file.write(pixels)
+    recompress(tmp_path / "town" / "2018-05.tif", tmp_path / "day" / "2018-05-15.tif")
     first, second = ("day", "town") if day_first else ("town", "day")
     update(tmp_path / "out", tmp_path / first)
     done = update(tmp_path / "out", tmp_path / second)
@@ -216,10 +221,7 @@ def test_the_same_pixels_of_one_date_do_not_take_turns(tmp_path):
     write_series(tmp_path / "town", {date: SHOWN[date] for date in DATES[:3]})
     (tmp_path / "again").mkdir()
     for path in (tmp_path / "town").glob("*.tif"):
-        with rasterio.open(path) as file:
-            pixels, profile = file.read(), {**file.profile, "compress": "lzw"}
-        with rasterio.open(tmp_path / "again" / path.name, "w", **profile) as file:
-            file.write(pixels)
+        recompress(path, tmp_path / "again" / path.name)
     for folder, new in (("town", 3), ("again", 0), ("town", 0), ("again", 0)):
         done = update(tmp_path / "out", tmp_path / folder).update
         assert (done.new_scenes, done.scenes) == (new, 3)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import tiling
 from rscc.facts.answers import ANSWERS
+from rscc.facts.ground_after import MEASURES
 from rscc.sequences import batches
 from tiling import Band, PairTile, SceneInfo, TileGrid, Window, read_tiles
 from workflows.options import SceneOptions
@@ -45,8 +46,6 @@ def answers_of(captioner: Captioner, options: SceneOptions) -> tuple[tuple[str, 
     answers: tuple[str, ...] = ()
     rules: dict[str, Any] | None = None
     if tells_facts(captioner, options):
-        from rscc.facts.ground_after import MEASURES
-
         facts = captioner.facts
         assert facts is not None
         roads = () if facts.roads is None else ROADS

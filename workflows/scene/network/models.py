@@ -18,6 +18,7 @@ import numpy as np
 
 from rscc.errors import NonFiniteOutput
 from rscc.facts.answers import ANSWERS
+from rscc.facts.ground_after import MEASURES, ground_after
 from rscc.model_folder import ModelCard, load_card
 from tiling import BandValues, PairTile, ScenePair, Window
 from workflows.errors import OptionInvalid
@@ -131,8 +132,6 @@ class Network:
 
     def _surface(self, tile: PairTile, facts: np.ndarray) -> np.ndarray:
         """Measure the ground after where a building may be gone, which is seldom."""
-        from rscc.facts.ground_after import MEASURES, ground_after
-
         if facts[ANSWERS.index("gone building")].max() < 0:
             return np.full((len(MEASURES), *facts.shape[1:]), np.nan, np.float32)
         return ground_after(tile.before, tile.after, self.captioner.card.position_size)
