@@ -64,7 +64,7 @@ class ScenePair:
         self.layers = (before, after)
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._handles: dict[threading.Thread, ExitStack] = {}
+        self._files = ExitStack()
         self._closed = False
         self.stretch = Stretch("none")
         self._tables: tuple[Table | None, Table | None] = (None, None)
@@ -153,12 +153,12 @@ class ScenePair:
         Closing the iterator early stops the threads and closes their files.
         """
         with ExitStack() as stack:
-            stack.callback(self._close_files, ended_only=True)
             dates = []
-            for date in (0, 1):
+            for date, layer in enumerate(self.layers):
+                reader = GriddedReader(layer, stack)  # not in the thread, which would load PROJ's database
                 pool = ThreadPoolExecutor(1, thread_name_prefix="read-date")
                 stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-                dates.append(map_ahead(pool, partial(self._read_shown, date), windows, most))
+                dates.append(map_ahead(pool, partial(self._read_shown, date, reader=reader), windows, most))
             yield from map(_of_both, *dates)
 
     def seen(self, window: Window) -> np.ndarray:
@@ -168,15 +168,7 @@ class ScenePair:
     def close(self) -> None:
         """Close all files; no thread may be reading."""
         self._closed = True
-        self._close_files()
-
-    def _close_files(self, *, ended_only: bool = False) -> None:
-        """Close the files of all threads, or of those that have ended."""
-        with self._lock:
-            threads = [thread for thread in self._handles if not (ended_only and thread.is_alive())]
-            stacks = [self._handles.pop(thread) for thread in threads]
-        for stack in stacks:
-            stack.close()
+        self._files.close()
 
     def __enter__(self) -> ScenePair:
         return self
@@ -189,7 +181,7 @@ class ScenePair:
         (before, seen_before), (after, seen_after) = (self._read_date(date, window) for date in (0, 1))
         return before, after, seen_before & seen_after
 
-    def _read_shown(self, date: int, window: Window) -> Block:
+    def _read_shown(self, date: int, window: Window, reader: GriddedReader | None = None) -> Block:
         """Return a date (3, h, w) uint8, and where it has data, in a window that may leave the grid."""
         inside = window.intersection(Window(0, 0, self.grid.width, self.grid.height))
         if inside != window:
@@ -197,15 +189,15 @@ class ScenePair:
             seen = np.zeros(pixels.shape[1:], bool)
             if inside:
                 rows, cols = inside.slices(window)
-                pixels[:, rows, cols], seen[rows, cols] = self._read_shown(date, inside)
+                pixels[:, rows, cols], seen[rows, cols] = self._read_shown(date, inside, reader)
             return pixels, seen
-        values, seen = self._read_date(date, window)
+        values, seen = self._read_date(date, window, reader)
         table = self._tables[date]
         return values if table is None else table.apply(values), seen
 
-    def _read_date(self, date: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pixels of a date, and where it has data."""
-        reader, fill = self._reader(date), self.fill[date]
+    def _read_date(self, date: int, window: Window, reader: GriddedReader | None = None) -> Block:
+        """Return the pixels of a date, and where it has data, by default with the reader of this thread."""
+        reader, fill = reader or self._reader(date), self.fill[date]
         if not fill:
             return reader.read(window)
         whole = Window(0, 0, self.grid.width, self.grid.height)
@@ -219,7 +211,7 @@ class ScenePair:
             with ExitStack() as stack:
                 readers[date] = GriddedReader(self.layers[date], stack)
                 with self._lock:
-                    self._handles.setdefault(threading.current_thread(), ExitStack()).push(stack.pop_all())
+                    self._files.push(stack.pop_all())
         return readers[date]
 
     def _note(self, *notes: str | None) -> None:
@@ -308,7 +300,7 @@ class ScenePair:
 
     def _displace(self, shift: tuple[float, float]) -> None:
         """Move the scene after, or the one before the other way; no other thread may be reading."""
-        self._close_files()
+        self._files.close()
         self._local = threading.local()
         first, second = self.layers
         if self.frame == "before":

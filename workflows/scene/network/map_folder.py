@@ -144,7 +144,7 @@ class RowWriter:
 
     def __init__(self, maps: ChangeMaps, stack: ExitStack) -> None:
         self._maps, self._stack = maps, stack
-        self._rasters: dict[str, RasterWriter] = {}
+        self._probability = self._opened(PROBABILITY)
         self.lone = [False] * maps.kinds
         self.has_nodata = False
         self.positions = (0, 0)
@@ -160,20 +160,19 @@ class RowWriter:
             self.lone[number - 1] = True
         self.checksums[number] = zlib.crc32(np.ascontiguousarray(values).data, self.checksums[number])
         row = band.row_off - self._maps.area.row_off
-        self._raster(PROBABILITY).write(values[None], row, [number + 1])
+        self._probability.write(values[None], row, [number + 1])
         return band
 
     def write_answers(self, first: int, values: np.ndarray) -> None:
         """Write rows of the evidence, (answers, rows, width) float32, from the row ``first`` on."""
         self.checksums[-1] = zlib.crc32(np.ascontiguousarray(values).data)
         self.positions = (first, first + values.shape[1])
-        self._raster(EVIDENCE).write(values, first, range(1, len(values) + 1))
+        self._opened(EVIDENCE).write(values, first, range(1, len(values) + 1))
 
-    def _raster(self, name: str) -> RasterWriter:
-        if name not in self._rasters:
-            self._rasters[name] = RasterWriter(self._maps.folder / name)
-            self._stack.callback(self._rasters[name].close)
-        return self._rasters[name]
+    def _opened(self, name: str) -> RasterWriter:
+        raster = RasterWriter(self._maps.folder / name)
+        self._stack.callback(raster.close)
+        return raster
 
 
 def compress_maps(maps: ChangeMaps) -> None:
