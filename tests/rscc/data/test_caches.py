@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tiny_models import randomise, tiny_backbone
+from tiny_models import randomise, tiny_backbone, tiny_model
 from training_runs import quick_config
 
 from rscc.data import trunk_maps as features_module
@@ -71,6 +71,13 @@ def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
     build(records, flips=("none",))
     assert len(reads) == 8 + 4 + 8 + 8 + 8
     assert len(list(tmp_path.glob("*.npy"))) == 6
+
+
+def test_the_changes_of_another_head_are_computed_anew(records, build, tmp_path) -> None:
+    for seed in (1, 2, 1):
+        build(records[:2], head=tiny_model("rdd", grounded=True, seed=seed).change_head)
+    one, other = map(np.load, tmp_path.glob("change-*.npy"))
+    assert not np.array_equal(one, other)
 
 
 def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(copied_root, build) -> None:

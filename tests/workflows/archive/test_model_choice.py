@@ -28,7 +28,8 @@ def rows(root, *cells):
         ((0.5,), "rscc-base", False, False),
         ((10.0, 10.0), "rscc-medium", False, False),
         ((10.0, 10.0, 0.5), "rscc-medium", False, True),
-        ((1.5,), "rscc-base", True, False),
+        ((3.0,), "rscc-base", True, False),
+        ((3.2,), "rscc-medium", False, False),
     ],
 )
 def test_the_model_is_that_of_most_pairs(tmp_path, cells, model, is_forced, is_told):

@@ -65,6 +65,15 @@ def test_a_report_of_the_settings_of_before_counts_when_they_come_back(rows):
     assert index.names("done") == ["a"]
 
 
+def test_a_kept_report_takes_its_place_in_the_table_but_not_dates_that_it_is_not_made_of(rows):
+    index = Index("id")
+    plan(index, rows)
+    finish(index, "a")
+    plan(index, [rows[1], replace(rows[0], date_before="2019", site="town")], kept=["a"])
+    kept = index.one("a")
+    assert (kept.state, kept.number, kept.site, kept.date_before) == ("done", 1, "town", None)
+
+
 def test_a_plan_that_changes_nothing_writes_nothing_however_many_pairs_are_done():
     index, said = Index("id"), []
     rows = [PairRow(f"p{number:05d}", "/s/b.tif", "/s/a.tif") for number in range(2_000)]

@@ -269,6 +269,22 @@ def test_options_without_effect_are_refused(tmp_path, monkeypatch, sources, opti
         read_catalog(sources, CatalogOptions(**options))
 
 
+@pytest.mark.parametrize(
+    ("sources", "options"),
+    [
+        (["t.csv"], {"allow_hosts": ("a.example",)}),
+        (["a", "b"], {"match": "(20)", "glob": "2*"}),
+        (["."], {"pair": "all", "max_cloud": 5, "first_date": "2014", "last_date": "2017", "min_overlap": 5}),
+        (["."], {"match": "(20)", "glob": "2*"}),
+    ],
+)
+def test_options_with_an_effect_are_taken(tmp_path, monkeypatch, sources, options):
+    monkeypatch.chdir(tmp_path)
+    write_scenes(tmp_path, "a/2015.tif", "b/2016.tif")
+    (tmp_path / "t.csv").write_text("before,after\na/2015.tif,b/2016.tif\n")
+    read_catalog(sources, CatalogOptions(**options, offline=True))
+
+
 @pytest.mark.parametrize("pattern", [r"((a|aa)+)$!", r"(?:(a|a)+)c$"])
 def test_a_pattern_that_would_take_for_ever_is_refused(tmp_path, monkeypatch, pattern):
     monkeypatch.setattr("workflows.pairs.folders.MATCH_SECONDS", 0.1)

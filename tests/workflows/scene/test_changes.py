@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import shapely
+from affine import Affine
 from captioners import BrightnessCaptioner, captioned
 from rasterio.features import rasterize
 from rasters import write_scene
@@ -16,7 +17,7 @@ from shapely.geometry import MultiPolygon, Polygon, box
 from tiling import ChangeRegion, geodesic_area_m2
 from workflows import SceneOptions, caption_scene
 from workflows.scene.found import FoundChange, Outline
-from workflows.scene.outline import outlines_of
+from workflows.scene.outline import cut_out, outlines_of
 
 # The reference system of a grid.
 ON_MAP = SimpleNamespace(crs="EPSG:32633")
@@ -136,6 +137,17 @@ def test_an_outline_that_rounding_splits_is_one_without_its_scraps(min_area, par
     assert shapely.get_num_geometries(place.geometry) == parts
     assert place.area_m2 == pytest.approx(25 if parts == 1 else 26, rel=0.01)
     assert place.area_m2 == pytest.approx(geodesic_area_m2(place.geometry))
+
+
+@pytest.mark.parametrize(("min_area", "left"), [(40.0, [50, 100]), (60.0, [100]), (110.0, None)])
+def test_a_change_keeps_no_ground_of_others_and_no_scraps_beside_it(min_area, left):
+    grid = SimpleNamespace(crs=ON_MAP.crs, transform=Affine.translation(500_000, 5_600_000))
+    shape = box(0, 0, 30, 10)
+    region = ChangeRegion(shape, translate(shape, 500_000, 5_600_000), 0.9, 300)
+    change = FoundChange(tuple(outlines_of([region], grid, 0.0)))
+    rest = cut_out(change, box(5, -1, 20, 11), grid, min_area)
+    assert left == (rest and sorted(region.area_px for region in rest.regions))
+    assert rest is None or rest.area_m2 == pytest.approx(sum(left), rel=0.01)
 
 
 def test_what_is_too_small_joins_no_event(tmp_path):
