@@ -73,6 +73,13 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
         score_model(folder.path, [replace(record, captions=()) for record in records])
 
 
+def test_no_nearest_pair_is_looked_for_among_too_many(tmp_path, untrained_folder, monkeypatch) -> None:
+    monkeypatch.setattr("rscc.evaluation.evaluate.MAX_NEIGHBOURS", 1)
+    write_data(tmp_path / "data")
+    report = evaluate(untrained_folder.path, tmp_path / "data", EvaluationOptions(beams=1), device="cpu")
+    assert NEAREST_PAIR not in {row.name for row in report.rows} and "nearest" in report.notes[-1]
+
+
 @pytest.mark.slow
 def test_the_report_has_the_hash_of_the_index_and_names_test_images_in_training_data(
     tmp_path, untrained_folder

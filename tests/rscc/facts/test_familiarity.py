@@ -31,6 +31,11 @@ def test_ground_like_that_of_training_is_familiar_and_other_ground_is_not(measur
     assert abs(measure.unfamiliarity(home).mean()) < 0.5 < 5 < measure.unfamiliarity(away).min()
 
 
+def test_ground_that_is_just_the_mean_is_familiar(measure):
+    unfamiliarity = measure.unfamiliarity(measure.mean)
+    assert unfamiliarity.isfinite() and unfamiliarity < 0
+
+
 def test_positions_of_a_block_have_its_logit_and_blocks_their_own(measure):
     draw = torch.Generator().manual_seed(4)
     maps = 0.1 * torch.rand(2, CHANNELS, 32, 16, generator=draw)

@@ -1,4 +1,5 @@
 import importlib.util
+import json
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ from tiny_models import idle_parameters
 from torch import nn
 
 import rscc  # noqa: F401  installs the torchvision compatibility that open_clip's import may need
+from rscc.errors import WeightsNotFound
 from rscc.models.rdd import AttributeTokens
 from rscc.text.encoders import (
     SENTENCE_PACKAGE,
@@ -114,6 +116,17 @@ def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path, monkeypatch) -> Non
         expected = model.encode_text(open_clip.get_tokenizer("tiny-clip")(TEXTS))
     torch.testing.assert_close(encoder.encode(TEXTS), expected, atol=1e-5, rtol=1e-4)
     assert not hasattr(encoder, "visual")
+
+
+def test_a_clip_folder_without_weights_is_refused(tmp_path, monkeypatch) -> None:
+    write_tiny_clip(tmp_path / "unread.pt", monkeypatch)
+    from open_clip import factory
+
+    config = {"model_cfg": factory._MODEL_CONFIGS["tiny-clip"], "preprocess_cfg": {}}
+    (tmp_path / "open_clip_config.json").write_text(json.dumps(config))
+    (tmp_path / "unread.pt").unlink()
+    with pytest.raises(WeightsNotFound, match=tmp_path.name):
+        load_text_encoder(f"open_clip:local-dir:{tmp_path}")
 
 
 @pytest.mark.skipif(

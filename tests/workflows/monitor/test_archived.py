@@ -16,7 +16,7 @@ from workflows.archive.archive import ArchiveOptions
 from workflows.archive.run import run_archive
 from workflows.monitor.monitor import run_monitor
 from workflows.monitor.options import MonitorOptions
-from workflows.monitor.stack import pairs
+from workflows.monitor.stack import archived, pairs
 from workflows.pairs.table import read_pairs
 
 
@@ -91,7 +91,9 @@ def test_a_scene_that_the_archive_lacks_is_compared_with_all_near_it(tmp_path, m
 
 
 @pytest.mark.slow
-def test_maps_on_other_pixels_of_the_ground_are_moved(tmp_path):
+def test_maps_on_other_pixels_of_the_ground_are_moved(tmp_path, monkeypatch):
+    # As with large scenes, most bytes of which are those of pixels.
+    monkeypatch.setattr(archived, "_OTHER_BYTES", 2**12)
     (tmp_path / "town").mkdir()
     scenes = []
     for number, date in enumerate(DATES[:5]):

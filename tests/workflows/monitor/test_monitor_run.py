@@ -11,6 +11,7 @@ import pytest
 import rasterio
 from painted_series import DATES, FLICKER, HOUSE, SHOWN, find_squares, write_painted, write_series
 from rasters import north_up
+from servers import item
 
 from tiling import SceneDamaged
 from workflows.errors import ArchiveBusy, FolderOccupied, MarkMissing, MonitorDamaged, NoScenes
@@ -310,6 +311,15 @@ def test_clouds_of_a_table_come_before_those_of_a_scene(tmp_path):
     table.write_text("before,after,date_before,date_after,cloud_after\na.tif,b.tif,2018-01,2018-02,0\n")
     clouds = {scene.name: scene.cloud for scene in find_scenes([str(table)], MonitorOptions()).scenes}
     assert clouds == {"a.tif": 40, "b.tif": 0}
+
+
+def test_stac_items_have_their_dates_and_clouds(tmp_path):
+    items = [item("b", "2018-02-01", **{"eo:cloud_cover": 30}), item("a", "2018-01-01"), item("c", "2018")]
+    items[2]["properties"]["datetime"] = None
+    (tmp_path / "items.json").write_text(json.dumps({"type": "FeatureCollection", "features": items}))
+    found = find_scenes([str(tmp_path / "items.json")], MonitorOptions())
+    known = {(scene.date, scene.cloud) for scene in found.scenes}
+    assert known == {("2018-01-01", None), ("2018-02-01", 30)} and len(found.skipped) == 1
 
 
 def test_a_scene_whose_file_is_gone_is_no_twin(tmp_path):
