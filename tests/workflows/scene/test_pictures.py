@@ -161,6 +161,8 @@ def test_pictures_that_cannot_be_compared_are_refused(pictures, pair, tmp_path):
 def test_the_file_is_what_its_name_says(pair, tmp_path):
     result = explained(pair)
     page = draw(result)
+    quarters = np.array_split(np.asarray(page), 4)
+    assert all((quarter != quarter[0, 0]).any() for quarter in quarters), "the parts lie below each other"
     for name, kind in (("p.png", "PNG"), ("p.webp", "WEBP")):
         write_picture(result, tmp_path / name)
         with Image.open(tmp_path / name) as picture:
