@@ -191,6 +191,7 @@ def test_a_box_elsewhere(scene, bounds):
         (14, 50, 15, 50),
         (-190, 1, 0, 2),
         (1, 2, 3, 95),
+        (1, -95, 3, 2),
         (math.nan, 1, 2, 3),
     ],
 )

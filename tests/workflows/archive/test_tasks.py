@@ -12,7 +12,7 @@ from captioners import BrightnessCaptioner
 from scene_pairs import make_pair
 
 from workflows import SceneOptions, WorkflowError, caption_scene, progress
-from workflows.archive.workers import local, tasks
+from workflows.archive.workers import jobs, local, tasks
 from workflows.archive.workers.tasks import (
     ModelSource,
     Task,
@@ -164,3 +164,17 @@ def test_the_command_hears_ctrl_c_again_when_its_workers_have_started():
     with local._blocked_interrupts():
         assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_only_a_process_with_a_pair_is_ended_by_the_clock(monkeypatch):
+    calls = []
+    clock = SimpleNamespace(
+        dump_traceback_later=lambda *_, **__: calls.append("runs"),
+        cancel_dump_traceback_later=lambda: calls.append("stands"),
+    )
+    monkeypatch.setattr(jobs, "faulthandler", clock)
+    with jobs._limited():
+        with jobs._limited():
+            pass
+        assert calls[-1] == "runs"
+    assert calls[-1] == "stands"
