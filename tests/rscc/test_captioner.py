@@ -69,6 +69,7 @@ def test_captions_are_words_with_scores_and_other_alternatives(captioner) -> Non
         ("is", {"prefixes": [["is"]]}, {"prefixes": [["is"]], "runs": [["is"]]}),
     ],
 )
+@pytest.mark.slow
 def test_forbidden_beginnings_begin_no_caption_and_runs_stand_nowhere(tmp_path, word, without, rules) -> None:
     """Without the rule the same model says the word: as the first one, or in the middle of a sentence."""
     model = tiny_model(seed=2)

@@ -31,6 +31,7 @@ def reading_threads():
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 8, 100])
+@pytest.mark.slow
 def test_tiles_come_in_order_and_as_read_alone(pair, ahead):
     grid = grid_of(pair)
     tiles = list(read_tiles(pair, grid, ahead=ahead))

@@ -70,6 +70,7 @@ def test_what_a_server_refuses_is_one_clear_line(server, status, error):
     assert caught.exit_code == (1 if error is SceneUnreachable else 2)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_there_or_silent(server, monkeypatch):
     with serving() as closed:
         address = closed.address

@@ -289,5 +289,6 @@ STAGES = (
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.__name__)
+@pytest.mark.slow
 def test_numbers_stay_as_they_were(stage):
     assert_as_stored(f"numbers_{stage.__name__}", stage(), rel=2e-3)

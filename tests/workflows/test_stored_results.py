@@ -33,6 +33,7 @@ def words(rscc_command, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 def test_a_report_and_what_is_made_of_it(tmp_path, words):
     pair = make_pair(tmp_path, RECTANGLES, names=("a_2016.tif", "b_2019-07.tif"))
     (west, south), (east, north) = (lonlat(*pair.truth[2].bounds[at : at + 2]) for at in (0, 2))
@@ -71,6 +72,7 @@ def test_an_archive_and_its_layers(tmp_path, words):
     assert_as_stored("archive", {**said, **contents(tmp_path)}, tmp_path)
 
 
+@pytest.mark.slow
 def test_pairs_of_a_folder_in_disorder(tmp_path, words):
     scenes = tmp_path / "scenes"
     for name, x in {

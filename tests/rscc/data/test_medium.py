@@ -122,6 +122,7 @@ def test_the_same_seed_gives_the_same_tiles(made):
     assert all((pair.sample.before != pair.sample.after).any() for pair in unchanged[:2]), "another light"
 
 
+@pytest.mark.slow
 def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(made, tmp_path):
     summary = write_medium(made, tmp_path / "out", command="rscc synthesize-medium")
     assert list(summary) == ["train", "val", "test"]

@@ -20,6 +20,7 @@ from rscc.text.no_change import NO_CHANGE_SENTENCES
 pytest.importorskip("pycocoevalcap")
 
 
+@pytest.mark.slow
 def test_baselines_have_all_rows_and_are_right_where_they_must_be(records, train) -> None:
     report = report_of(records, train, features=features_of)
     model = ["brightness", "brightness" + UNGATED]

@@ -27,6 +27,7 @@ def captioner(tiny_registered, tmp_path) -> Captioner:
 
 
 @torch.no_grad()
+@pytest.mark.slow
 def test_the_decoders_attention_is_the_mean_over_heads_and_layers() -> None:
     model = tiny_model(decoder_layers=2, heads=2)
     features = encoded(model)

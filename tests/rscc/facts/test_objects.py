@@ -58,6 +58,7 @@ def test_only_a_narrow_waist_parts_for_certain() -> None:
     assert both_sizes(mask_of(HOUSE))[1].tolist() == [24 * 20]
 
 
+@pytest.mark.slow
 def test_objects_are_the_same_without_the_fast_path_for_one_hill(monkeypatch) -> None:
     chance = np.random.default_rng(0)
     masks = []

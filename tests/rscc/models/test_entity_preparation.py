@@ -40,6 +40,7 @@ def unprepared(encoder=None, paper="cheers", **options) -> EntityCaptioner:
 
 
 @pytest.mark.parametrize("paper", ["cheers", "davir"])
+@pytest.mark.slow
 def test_the_most_frequent_are_candidates_and_all_of_them_where_nothing_limits_them(paper) -> None:
     every = material()
     every.captions[0] = [*every.captions[0], "a lake is dug"]

@@ -52,6 +52,7 @@ def with_statistics(network: nn.Module) -> nn.Module:
         ("efficientnet_lite0", timm_stages, (75, 50)),
     ],
 )
+@pytest.mark.slow
 def test_it_answers_what_the_librarys_answers_bit_for_bit(name, library, size):
     torch.manual_seed(3)
     stages, trunk = with_statistics(library()), build_backbone(name).eval()

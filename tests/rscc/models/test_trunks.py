@@ -48,6 +48,7 @@ def test_a_plain_transformer_has_one_map_at_the_stride_of_its_patches() -> None:
         ("torchvision/resnet101.IMAGENET1K_V1", 14, 1024),
     ],
 )
+@pytest.mark.slow
 def test_every_visual_encoder_of_cheers_table_6_is_a_trunk(name, grid, channels) -> None:
     """Without weights and values: sizes, and what CLIP was shown."""
     if name.startswith("torchvision"):

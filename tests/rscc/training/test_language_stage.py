@@ -147,6 +147,7 @@ def run(tmp_path: Path, config: Config, *, resume: bool = False):
     return trained(config, RunPaths(data=data, output=tmp_path / "run", corpus=corpus), resume=resume)
 
 
+@pytest.mark.slow
 def test_a_language_stage_is_a_start_and_no_captioner(tmp_path, capsys) -> None:
     config = language_config(epochs=12)
     folder = run(tmp_path, config)

@@ -157,6 +157,7 @@ def test_rates_warm_up_and_fall() -> None:
 @pytest.mark.parametrize(
     ("every", "expected"), [(1, [1, 1, 0.1, 0.1, 0.01, 0.01]), (2, [1, 1, 1, 1, 0.1, 0.1])]
 )
+@pytest.mark.slow
 def test_the_papers_schedule_is_adam_with_steps_and_nothing_else(data, tmp_path, every, expected) -> None:
     train = TrainConfig(
         **{"schedule": "paper", "decay_epochs": every, "epochs": 3, "optimizer": "adam", "weight_decay": 0},

@@ -157,6 +157,7 @@ def test_a_small_cloud_needs_lost_contrast_and_haze_does_not_spread_it():
         assert not hidden[:20].any() and not hidden[:, :20].any()
 
 
+@pytest.mark.slow
 def test_what_is_found_depends_on_the_surroundings_alone(monkeypatch):
     torch.manual_seed(1)
     detector = VeilDetector(VeilNetwork(), torch.device("cpu"))

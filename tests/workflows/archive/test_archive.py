@@ -26,6 +26,7 @@ def brighten(path: Path) -> None:
         file.write(image)
 
 
+@pytest.mark.slow
 def test_an_archive_has_a_folder_for_every_pair_that_is_done_the_layers_and_a_record(made, out):
     found = run(made, out, InlineEngine(), scene=SceneOptions(min_area=30.0))
     assert (found.pairs, found.done, found.failed, found.skipped_as_done) == (9, 7, 2, 0)

@@ -155,6 +155,7 @@ def test_maps_of_a_large_pair_are_removed_when_it_is_done(tmp_path):
     assert not run.folder.work.exists()
 
 
+@pytest.mark.slow
 def test_the_bookkeeping_of_a_pair_does_not_grow_with_the_archive(tmp_path):
     counts = []
     for count in (40, 80, 160):

@@ -57,6 +57,7 @@ def cluster(folder):
 
 
 @pytest.mark.parametrize("work", ["re.match('(a+)+$', 'a' * 60 + 'b')", "time.sleep(60)"])
+@pytest.mark.slow
 def test_a_pair_that_takes_for_ever_ends_its_process_whatever_holds_it(work):
     """Python's own threads do not run while a library is in an endless loop."""
     limit = "from workflows.archive.workers import jobs; jobs.SECONDS = 0.5"
@@ -365,6 +366,7 @@ def _listen(answer):
         ("tls", b""),
     ],
 )
+@pytest.mark.slow
 def test_where_no_scheduler_listens_is_said(tmp_path, protocol, answer):
     with socket.socket() as free, commands(tmp_path) as shell:
         free.bind(("127.0.0.1", 0))

@@ -19,6 +19,7 @@ def pair(tmp_path_factory):
     return make_pair(tmp_path_factory.mktemp("pair"), SPOTS, size=(260, 210))
 
 
+@pytest.mark.slow
 def test_one_run_writes_all_outputs_named(rscc_command, pair, tmp_path):
     names = ("r.geojson", "r.csv", "r.gpkg", "r.html", "s.shp", "r.kml")
     outputs = [part for name in names for part in ("-o", tmp_path / name)]

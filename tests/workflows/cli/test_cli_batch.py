@@ -48,6 +48,7 @@ def command(capfd, tmp_path, out) -> Callable[..., tuple[int, str, str]]:
     return run
 
 
+@pytest.mark.slow
 def test_an_archive_with_failures_ends_with_3_and_says_why(made, out, command, asked):
     code, text, err = command()
     assert code == 3 and asked == [(None, None, DEFAULT_MODEL, "auto", 1, 0)] and err.count("\n") == 1
@@ -133,6 +134,7 @@ def test_a_part_of_a_model_and_a_missing_table_are_refused_before_anything_is_wr
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_and_writes_nothing(made, command, asked):
     folder = made.table.parent
     before = sorted(folder.rglob("*"))

@@ -166,6 +166,7 @@ def test_the_header_of_a_scene_is_read_once_in_a_run(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_scenes_that_were_copied_over_themselves_or_moved_without_their_times_are_known(tmp_path):
     paths = write_series(tmp_path / "town")
     update(tmp_path / "out", tmp_path / "town")

@@ -29,6 +29,7 @@ def town(tmp_path_factory):
     return folder / "out", done
 
 
+@pytest.mark.slow
 def test_outputs_are_as_stored_when_events_end_merge_and_part(tmp_path):
     """In 2019 the house grows into another and is gone later; what flickered is not seen again."""
     folder, out, other = tmp_path / "town", tmp_path / "out", (8, 18, 6)

@@ -85,6 +85,7 @@ def test_a_scene_without_any_ground_is_hidden_and_changes_nothing(tmp_path, town
         assert (*event.sightings[:6], *event.sightings[7:]) == expected.sightings
 
 
+@pytest.mark.slow
 def test_a_clouded_date_counts_for_no_side_of_a_step(tmp_path):
     images = paint(DATES, [(HALL, 2, 99, ROOF), (PIT, 22, 99, ROOF)])
     for clouded in (1, 23):
@@ -93,11 +94,13 @@ def test_a_clouded_date_counts_for_no_side_of_a_step(tmp_path):
     assert not any(overlap(event, place) > 0.2 for event in events for place in (HALL, PIT))
 
 
+@pytest.mark.slow
 def test_season_haze_and_clouds_are_no_events(tmp_path):
     clouds = {3: HALL, 4: (slice(0, 30), slice(30, 56)), 22: PIT, 23: HALL}
     assert events_of(write_months(tmp_path, paint(DATES, clouds=clouds, seed=3), DATES)) == []
 
 
+@pytest.mark.slow
 def test_what_is_there_for_one_date_is_no_event(tmp_path):
     images = paint(DATES, [(HALL, 8, 9, ROOF)])
     assert events_of(write_months(tmp_path, images, DATES)) == []
@@ -128,6 +131,7 @@ def test_fine_pixels_are_averaged(tmp_path):
         assert (cube.grid.gsd, cube.grid.width) == (10.0, 26)
 
 
+@pytest.mark.slow
 def test_named_bands_tell_water_by_an_index(tmp_path):
     rgb = paint(DATES, [(PIT, 10, 99, (20.0, 40.0, 30.0))])
     infrared = np.full((len(DATES), 1, *rgb.shape[2:]), 120, np.uint8)
@@ -138,6 +142,7 @@ def test_named_bands_tell_water_by_an_index(tmp_path):
     assert (event.kind, event.direction, event.facts["kind_by"]) == ("water", "appeared", "NDWI")
 
 
+@pytest.mark.slow
 def test_16_bit_scenes_have_the_events_of_8_bits(found, tmp_path):
     images = paint(DATES, [(HALL, 5, 99, ROOF), (PIT, 14, 99, SOIL)]).astype(np.uint16) * 40
     wide = write_months(tmp_path, images, DATES)

@@ -53,6 +53,7 @@ def test_a_feed_replaces_no_other_file(tmp_path):
     assert feed.read_text() == "<letter/>" and not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_each_change_of_state_is_one_line_told_once(tmp_path):
     paths = write_series(tmp_path / "town")
     target = tmp_path / "notices.jsonl"

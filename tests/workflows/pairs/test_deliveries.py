@@ -113,6 +113,7 @@ def test_the_picture_of_a_delivery_is_taken(tmp_path, delivery):
 
 
 @pytest.mark.parametrize(("start", "red", "blue"), [("LC09_L2SP_006066_", 4, 2), ("LT05_L2SP_006066_", 3, 1)])
+@pytest.mark.slow
 def test_bands_are_stacked_in_the_order_of_their_sensor(tmp_path, start, red, blue):
     for day in DAYS:
         for number in (1, 2, 3, 4, 5, 7):

@@ -81,6 +81,7 @@ def test_a_change_across_180_degrees_stays_in_its_parts(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.slow
 def test_texts_of_strangers_come_back_as_they_are(tmp_path, name):
     texts = [text.replace("\0", "\ufffd") for text in hostile_texts(300)]
     changes = numbered([change(1, caption=text, alternatives=(text, text)) for text in texts])

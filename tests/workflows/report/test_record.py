@@ -39,6 +39,7 @@ def ground_of(pair, **options):
     return captioned(pair, **options).run["ground"]
 
 
+@pytest.mark.slow
 def test_the_ground_is_what_both_scenes_show_whatever_changed_on_it(tmp_path):
     pair = make_pair(tmp_path, [(40, 50, 30, 50, 240)], size=(150, 210))
     ground = shapely.geometry.shape(ground_of(pair))

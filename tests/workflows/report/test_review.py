@@ -99,6 +99,7 @@ def test_of_two_verdicts_of_one_time_that_in_the_report_stays(made, write):
 
 
 @pytest.mark.parametrize("system", ["this", "Windows"])
+@pytest.mark.slow
 def test_reviews_at_the_same_time_lose_no_mark(tmp_path, monkeypatch, system):
     if system == "Windows":
         monkeypatch.setattr(review_module, "locked", locking._locked_beside)

@@ -144,6 +144,7 @@ def test_places_share_no_ground(corners):
     assert all(not one.intersects(other) for n, one in enumerate(joined) for other in joined[:n])
 
 
+@pytest.mark.slow
 def test_what_makes_no_data_set_leaves_nothing_behind(tmp_path):
     alone = written(tmp_path / "scenes", CHANGES[:2])
     unmarked, large = written(tmp_path / "two", [CHANGES[5]]), written(tmp_path / "three", [CHANGES[7]])

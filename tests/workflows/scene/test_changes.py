@@ -41,6 +41,7 @@ def test_a_change_at_the_edge_of_the_data_says_so(tmp_path, spot, nodata_rows, i
     assert feature["properties"]["cut_by_edge"] is is_cut
 
 
+@pytest.mark.slow
 def test_a_change_that_leaves_the_box_and_its_margin_is_cut_and_says_so(tmp_path):
     spots = [(40, 20, 10, 700, 240), (90, 20, 10, 60, 240)]
     pair = make_pair(tmp_path, spots, size=(150, 900))
@@ -157,6 +158,7 @@ def test_what_is_too_small_joins_no_event(tmp_path):
         assert len(captioned(pair, group_distance=4.5, min_area=smallest, simplify=0).changes) == count
 
 
+@pytest.mark.slow
 def test_the_least_area_is_that_of_a_change_whose_small_outlines_stay(tmp_path):
     pair = make_pair(tmp_path, NEAR)
     [whole] = captioned(pair, group_distance=60.0).changes
@@ -173,6 +175,7 @@ def turned_house(folder):
     return before, write_scene(folder / "after.tif", image), truth
 
 
+@pytest.mark.slow
 def test_right_angles_are_given_where_they_are_asked_for(tmp_path):
     before, after, truth = turned_house(tmp_path)
     corners = {}

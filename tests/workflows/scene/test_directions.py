@@ -70,6 +70,7 @@ def test_a_part_outside_of_what_was_asked_for_is_left_out(pair, tmp_path):
     assert plain(remake(report, SceneOptions(min_area=25.0))) == plain(report)
 
 
+@pytest.mark.slow
 def test_parted_changes_are_explained_and_remade_as_they_are(pair, tmp_path):
     captioner = Sides("came", "came", "gone", "gone")
     report, _ = kept(pair, tmp_path, captioner, regularize=True)

@@ -65,6 +65,7 @@ def test_a_report_is_read_again_in_its_frame(shifted, tmp_path):
     assert report.page(tmp_path / "r.html").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_pixel_of_the_scene_before_is_found_where_it_was_moved_to(shifted):
     row, col, side = SQUARE
     crops = [

@@ -167,6 +167,7 @@ def test_a_polygon_on_ground_without_data_says_so(tmp_path, frame):
     assert [change.score > 0 for change in report.changes] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_an_inspection_counts_the_tiles_that_the_given_changes_need(pair, frame, monkeypatch):
     monkeypatch.setattr(inspect_module, "measured_speed", lambda *_: inspect_module.Speed(0.0, 1.0, "cpu"))
     options = SceneOptions(changes=read_changes(frame.iloc[[0, 2]]))

@@ -101,6 +101,7 @@ def test_what_lies_outside_of_what_was_asked_for_is_left_out(pair, kind):
     assert alone(kind, captioned(pair, FINDERS[kind](), bounds=lone.geometry.bounds))
 
 
+@pytest.mark.slow
 def test_a_remade_report_has_them(pair, kind, tmp_path):
     report, _ = kept(pair, tmp_path, FINDERS[kind]())
     (lone,) = alone(kind, report)

@@ -212,6 +212,7 @@ def test_damaged_rows_are_detected_again(pair, folder):
     assert resumed(pair, folder, batch_size=4) == 0
 
 
+@pytest.mark.slow
 def test_a_row_with_damaged_evidence_is_not_finished(pair, folder):
     captioned(pair, FactCaptioner(), keep_maps=folder)
     with closing(read_maps(folder)) as maps:
@@ -257,6 +258,7 @@ def test_no_damage_is_taken_for_maps(pair, folder):
         (folder / name).write_bytes(sound)
 
 
+@pytest.mark.slow
 def test_two_runs_on_one_folder_are_refused(pair, folder):
     class Nested(BrightnessCaptioner):
         refused = 0

@@ -63,6 +63,7 @@ class Counting(BrightnessCaptioner):
     ("device", "localiser", "together"),
     [("cpu", "change_head", 2), ("cpu", "difference", 1), ("cuda:0", "change_head", 1)],
 )
+@pytest.mark.slow
 def test_two_batches_at_a_time_on_a_processor_and_one_on_a_gpu(tmp_path, device, localiser, together):
     assert streams_of(device, 4, localiser) == together
     assert streams_of(device, 1, localiser) == 0

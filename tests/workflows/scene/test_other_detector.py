@@ -89,6 +89,7 @@ def test_the_map_is_that_of_the_network_over_the_whole_image(captioner, tmp_path
     assert np.abs(probability(report) - expected.numpy()).max() < 1e-5
 
 
+@pytest.mark.slow
 def test_bands_that_it_names_are_read_as_they_are_in_the_file(captioner, tmp_path):
     before = textured(130, 170, bands=4, dtype="uint16") + 1000
     after = before.copy()

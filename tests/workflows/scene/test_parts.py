@@ -162,6 +162,7 @@ def test_tiles_without_data_are_counted_once(tmp_path):
     same(joined(pair, Idle(), options), whole)
 
 
+@pytest.mark.slow
 def test_a_box_without_data_is_refused_as_a_whole(tmp_path):
     pair = make_pair(tmp_path, [(440, 20, 30, 30, 220)], size=(500, 110), nodata_rows=420)
     options = SceneOptions(keep_maps=tmp_path / "maps", bounds=(14.99, 50.5508, 15.01, 50.56))

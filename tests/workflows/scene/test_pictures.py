@@ -158,6 +158,7 @@ def test_pictures_that_cannot_be_compared_are_refused(pictures, pair, tmp_path):
     read_pair(*pictures, ExplainOptions())
 
 
+@pytest.mark.slow
 def test_the_file_is_what_its_name_says(pair, tmp_path):
     result = explained(pair)
     page = draw(result)

@@ -139,6 +139,7 @@ def test_a_report_is_a_sequence_with_a_summary_and_a_geo_interface(report):
     assert report.__geo_interface__["features"][0]["id"] == 1
 
 
+@pytest.mark.slow
 def test_a_map_in_a_notebook_has_both_dates(report):
     pytest.importorskip("folium")
     text = report.explore().get_root().render()

@@ -43,6 +43,7 @@ def ungrouped(tmp_path_factory):
         ({"min_area": 70.0}, {"min_area": 0, "threshold": 0.9, "group_distance": 100}),
     ],
 )
+@pytest.mark.slow
 def test_the_changes_are_those_of_a_run_with_these_settings(pair, tmp_path, first, then):
     report, _ = kept(pair, tmp_path, FactCaptioner(), **first)
     wanted = captioned(pair, FactCaptioner(), **first | then)

@@ -88,6 +88,7 @@ def test_the_shipped_scout_serves_the_default_model():
     assert scout.search(before, after).shape == (1, 64, 64)
 
 
+@pytest.mark.slow
 def test_what_a_low_threshold_asks_for_is_not_ruled_out(pair, monkeypatch):
     search = BrightnessCaptioner.search
     monkeypatch.setattr(BrightnessCaptioner, "search", lambda *given: search(*given) * np.float32(0.07))

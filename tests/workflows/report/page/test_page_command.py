@@ -26,6 +26,7 @@ def test_a_run_writes_its_page_and_convert_makes_the_same(rscc_command, pair, tm
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_writes_its_page_as_a_folder_and_convert_makes_the_same(rscc_command, pair, tmp_path):
     report, page = tmp_path / "r.geojson", tmp_path / "page"
     words = ("caption", pair.before, pair.after, "-o", report)

@@ -37,6 +37,7 @@ def test_it_finds_what_caption_scene_finds_with_the_same_options(pair, report):
     assert few.run["settings"] == same.run["settings"]
 
 
+@pytest.mark.slow
 def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
     for suffix in (*SUPPORTED_SUFFIXES, ".html"):
         path = tmp_path / f"as_{suffix[1:]}{suffix}"
