@@ -116,6 +116,13 @@ def test_bands_that_are_not_there(scene, band):
         choose_bands(info, (1, band, 2))
 
 
+def test_a_name_that_several_bands_have_is_refused(scene):
+    info = scene(["B1", "near", "Near"])
+    for name in ("near", "NEAR"):
+        with pytest.raises(BandNotFound):
+            choose_bands(info, (1, name, 1))
+
+
 # --- palettes
 
 COLORS = [(200, 10, 30, 255), (20, 180, 40, 255), (10, 20, 220, 255), (250, 250, 250, 255)]

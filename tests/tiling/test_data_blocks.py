@@ -80,7 +80,10 @@ def test_a_block_of_one_value_that_is_data_is_kept_beside_blocks_of_nodata(tmp_p
     path = tmp_path / "a.tif"
     canvas(path, sparse="FALSE")
     with rasterio.open(path, "r+") as file:
-        file.write(np.full((1, 256, 256), 9, np.uint8), window=RasterWindow(256, 7680, 256, 256))
+        # As many bytes as those of a block of nodata.
+        file.write(np.full((1, 256, 256), 120, np.uint8), window=RasterWindow(256, 7680, 256, 256))
+        sizes = {file.get_tag_item(f"BLOCK_SIZE_{block}", "TIFF", bidx=1) for block in ("0_0", "1_30")}
+    assert len(sizes) == 1
     info = describe(path)
     assert any(one.intersection(Window(256, 7680, 256, 256)) for one in common_data([info], grid_of(info)))
 
