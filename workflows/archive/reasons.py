@@ -54,8 +54,7 @@ def warning_reasons(rows: Iterable[PairState]) -> list[Reason]:
 def without_names(row: PairState, line: str) -> str:
     """Return a message of a pair with FILE in place of its scenes and other paths."""
     for scene in (row.before, row.after):
-        name = PurePath(scene).name
-        for text in (scene, name) if name else (scene,):
+        for text in (scene, PurePath(scene).name):
             line = line.replace(text, FILE) if text else line
     return _PATH.sub(FILE, line)
 
