@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
-from archive_rows import change, report
+from archive_rows import change, pair_state, report
 
 from tiling import UnsafeReference
 from workflows import polygon_files
+from workflows.archive.layers.stac import pair_geometry
 from workflows.bounded import bounded_memory, check_depth
 from workflows.errors import ContextInvalid, GivenInvalid, OptionInvalid, PairTableInvalid, ReportInvalid
+from workflows.monitor.stack import kept
 from workflows.option_fields import area_of, read_area
 from workflows.pairs.table import read_pairs
 from workflows.polygon_files import PolygonFiles
@@ -269,6 +271,10 @@ def test_shapes_of_collections_without_end_never_reach_geos(areas, tmp_path):
     (tmp_path / "pairs.csv").write_text(f"before,after,footprint\na.tif,b.tif,{text}\n")
     with pytest.raises(PairTableInvalid, match="nested"):
         read_pairs(tmp_path / "pairs.csv")
+    with pytest.raises(ValueError, match="nested"):
+        pair_geometry(pair_state("a", footprint=deep))
+    with pytest.raises(ValueError, match="nested"):
+        kept._change({"pixels": shapely.to_wkb(shapely.MultiPolygon(), hex=True), "geometry": deep.hex()})
 
 
 @pytest.mark.parametrize("options", [{}, {"byte_order": 0}, {"include_srid": True}, {"flavor": "iso"}])
