@@ -86,3 +86,7 @@ def test_a_lattice_is_spread_from_corner_to_corner(width, height):
         for window in windows:
             seen[window.slices(scene)] = True
         assert seen.all()
+
+
+def test_a_window_grows_on_every_side():
+    assert Window(3, 5, 10, 20).expanded(2) == Window(1, 3, 14, 24)

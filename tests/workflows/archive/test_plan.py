@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from captioners import card
+from shapely.geometry import Point
 
 import rscc
 from workflows.archive.index import Counts, Index
@@ -69,7 +70,13 @@ def test_a_kept_report_takes_its_place_in_the_table_but_not_dates_that_it_is_not
     index = Index("id")
     plan(index, rows)
     finish(index, "a")
-    plan(index, [rows[1], replace(rows[0], date_before="2019", site="town")], kept=["a"])
+    ground = Point(15, 50).buffer(0.1)
+    plan(
+        index,
+        [replace(rows[1], footprint=ground), replace(rows[0], date_before="2019", site="town")],
+        kept=["a"],
+    )
+    assert index.one("b").footprint == ground.wkb
     kept = index.one("a")
     assert (kept.state, kept.number, kept.site, kept.date_before) == ("done", 1, "town", None)
 

@@ -51,7 +51,10 @@ def judged(found, *geometries, **options):
     _, maps = found
     options = SceneOptions(**options)
     own = outline(maps.bands(), maps.about["settings"]["threshold"], maps.frame.grid, options)
-    given = [GivenOutline(one, str(number), {"by": "me"}) for number, one in enumerate(geometries)]
+    given = [
+        GivenOutline(one, str(number), {"by": "me", "year": 2020, "floors": number + 1})
+        for number, one in enumerate(geometries)
+    ]
     changes = given_changes(given, own, maps, options)
     ground = ground_of(maps.frame)
     captions = describe_by_facts(judged_of(changes), maps, ground)
@@ -120,5 +123,5 @@ def test_they_are_grouped_only_where_that_is_asked_for(found):
     assert len(judged(found, *shapes)[0]) == 3
     changes, captions = judged(found, *shapes, group_distance=6.0)
     assert [(change.count, change.given.source_id) for change in changes] == [(2, "0; 1"), (1, "2")]
-    assert changes[0].given.attributes == {"by": "me"}
+    assert changes[0].given.attributes == {"by": "me", "year": 2020, "floors": "1; 2"}
     assert captions[0].text.startswith("Two houses were built")
