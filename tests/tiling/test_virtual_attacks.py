@@ -4,6 +4,8 @@ GDAL must see what was checked: neither more of a VRT, nor a file beside a scene
 source through another driver.
 """
 
+import os
+
 import numpy as np
 import pytest
 import rasterio
@@ -12,6 +14,7 @@ from servers import serving
 
 from tiling import ScenePair, UnsafeReference, describe
 from tiling.scene import open_scene
+from tiling.sidecars import _listed
 from tiling.vrt_writing import pinned
 
 IMAGE = textured(40, 60)
@@ -241,3 +244,10 @@ def test_files_beside_a_scene_are_found_where_the_folder_cannot_be_listed(folder
     describe(folder / "a.tif")
     write_vrt(folder / "a.tif.MSK", "../secret.tif")
     refused(UnsafeReference, folder / "a.tif", "a.tif.MSK")
+
+
+def test_a_folder_that_has_been_as_it_is_for_a_while_is_listed_like_a_new_one(tmp_path):
+    (tmp_path / "A.tif").touch()
+    new = _listed(tmp_path)
+    os.utime(tmp_path, (1, 1))
+    assert _listed(tmp_path) == new and new[0] == {"a.tif": ["A.tif"]}

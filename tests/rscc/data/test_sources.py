@@ -63,6 +63,13 @@ def make_source(records, build):
 kinds = pytest.mark.parametrize("kind", ["masks", "images", "features"])
 
 
+def test_both_dates_are_augmented(records, make_source) -> None:
+    sample = make_source("images")._sample(records[0], "none", np.random.default_rng(0))
+    plain = make_source("images", augment=False)._sample(records[0], "none", np.random.default_rng(0))
+    assert not np.array_equal(sample.before, plain.before)
+    assert not np.array_equal(sample.after, plain.after)
+
+
 @kinds
 def test_batches_depend_on_seed_and_epoch_alone(kind, make_source) -> None:
     source = make_source(kind)
