@@ -217,6 +217,15 @@ def test_a_sentence_on_a_picture_states_the_facts_whatever_is_preferred(known, s
     check_all(picture_sentences(known, None if seed is None else prefer), known)
 
 
+@pytest.mark.parametrize("place", [("top", "left"), ("bottom",), ("right",), ("middle",)])
+def test_some_sentences_on_a_picture_say_where(place) -> None:
+    def prefer(sentences):
+        return [len(sentence) for sentence in sentences]
+
+    sentence = picture_sentences(told(["building"], 3, place=place), prefer)[0]
+    assert read_statement(sentence).places & {*place, "corner"}, sentence
+
+
 def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
     """Every set of up to two classes that came, and that are gone, with every number class."""
     kinds = ("building", "road", "parking lot", "trees")

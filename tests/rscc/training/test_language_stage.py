@@ -167,6 +167,7 @@ def test_a_language_stage_is_a_start_and_no_captioner(tmp_path, capsys) -> None:
 
     start = open_start(folder.path)
     assert {"disappear", "villas"} <= set(start.vocabulary.words), "words of data and corpus"
+    assert "disappears" not in start.vocabulary.words, "no sentence is reversed unasked"
     captions = replace(config, train=TrainConfig(epochs=1))
     paths = RunPaths(data=tmp_path / "data", output=tmp_path / "next", start=str(folder.path))
     next_run = Run(captions, paths, "x", "x", start=start)
