@@ -152,6 +152,7 @@ class ScenePair:
         GDAL keeps decoded blocks for each open file: two threads on one date would decode many of them twice.
         Closing the iterator early stops the threads and closes their files.
         """
+        assert not self._closed, "the pair is closed"
         with ExitStack() as stack:
             dates = []
             for date, layer in enumerate(self.layers):
