@@ -219,11 +219,11 @@ def test_a_sentence_on_a_picture_states_the_facts_whatever_is_preferred(known, s
 
 @pytest.mark.parametrize("place", [("top", "left"), ("bottom",), ("right",), ("middle",)])
 def test_some_sentences_on_a_picture_say_where(place) -> None:
-    def prefer(sentences):
+    def prefer_long(sentences):
         return [len(sentence) for sentence in sentences]
 
-    sentence = picture_sentences(told(["building"], 3, place=place), prefer)[0]
-    assert read_statement(sentence).places & {*place, "corner"}, sentence
+    longest = picture_sentences(told(["building"], 3, place=place), prefer_long)[0]
+    assert read_statement(longest).places & {*place, "corner"}, longest
 
 
 def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:

@@ -92,7 +92,7 @@ def test_a_scene_that_the_archive_lacks_is_compared_with_all_near_it(tmp_path, m
 
 @pytest.mark.slow
 def test_maps_on_other_pixels_of_the_ground_are_moved(tmp_path, monkeypatch):
-    # As with large scenes, most bytes of which are those of pixels.
+    # In large scenes nearly all bytes are pixels.
     monkeypatch.setattr(archived, "_OTHER_BYTES", 2**12)
     (tmp_path / "town").mkdir()
     scenes = []
